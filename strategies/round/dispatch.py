@@ -33,7 +33,6 @@ class Dispatch:
     def __init__(self, run: StrategyRun) -> None:
         self._run, self._roster = run, run.roster
         self.sent: dict[int, Message] = {}
-        self._new = 0  # of these, not sent in an earlier round
         self._kind = TRAINING
         self._excused: set[int] = set()  # sleeping clients, whose silence does not count
         self._exchange: Exchange  # of these messages, once they are sent
@@ -89,7 +88,7 @@ class Dispatch:
         run, roster, options = self._run, self._roster, self._run.options
         trains, keep, enough = kind == TRAINING, ANSWERS_KEPT if kind == QUESTION else None, None
         self._kind, self.sent, self._excused = kind, self.by_client(messages), set()
-        self._new = len(self.sent)
+        run.round.record.messages += 2 * len(self.sent)  # one down and one up for each
         if trains:
             self._excused.update(np.flatnonzero(roster.asleep()).tolist())
             enough = options.enough
@@ -127,7 +126,6 @@ class Dispatch:
         ``take`` returns whether a reply counts under over-selection. The ``collector`` of a training may let clients
         without a reply work on.
         """
-        self._run.round.record.messages += 2 * self._new  # one down and one up for each
         exchange, silent = self._exchange, set(self.sent)
         for reply in exchange:
             client = exchange.client_of(reply)

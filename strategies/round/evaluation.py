@@ -50,7 +50,7 @@ class EvaluationStep:
             return []
         # Answers to it would be lost in a break, and asking again takes time, which is part of the run where simulated.
         rides = run.last != number and run.clock.simulated is None
-        coming, plain, clients = run.request(number + 1), run.plain(number), _drawn(run)
+        coming, plain, clients = run.request(number + 1), run.request(number).untimed(), _drawn(run)
         # A client without a usable update may still be at work on it, and learn its age only then.
         unsettled = {part.client for part in run.round.record.participations if part.outcome != "trained"}
         settled = [client for client in clients if rides and client not in unsettled]

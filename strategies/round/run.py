@@ -137,10 +137,6 @@ class StrategyRun(Shared):
             clear=spec.metrics == "clear",
         )
 
-    def plain(self, round_: int) -> ParticipationRequest:
-        """Return what every message of a round says to clients that decide nothing."""
-        return self.request(round_).untimed()
-
     @property
     def hidden(self) -> bool:
         """Whether the run records of clients their participation alone."""
@@ -178,11 +174,12 @@ class StrategyRun(Shared):
     def _greet(self) -> None:
         """Call the roll."""
         roll, round_, number = self.roll, self.round, self.round.number
-        request, far = self.plain(number), uploads(self.grid)
+        base, far = self.request(number), uploads(self.grid)
+        request = base.untimed()
         if far and (self.resume is None or number > self.first):
             # Over a network a newcomer then costs one exchange. A client that a resumed run meets again may know its
             # round.
-            request = self.policy.request_for(self.request(number), None, "hello") or request
+            request = self.policy.request_for(base, None, "hello") or request
         with round_.timed("hello"):
             fresh, waited = roll.begin_round(request)
         round_.record.nodes = roll.nodes if far else None

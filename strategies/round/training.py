@@ -139,7 +139,8 @@ class TrainingStep:
             wanted = "a function of the round that returns a dict of values for a ConfigRecord"
             config.update(call_own("configure", self._configure, number, made=ConfigRecord, wanted=wanted))
         refresh = np.zeros(len(plan.clients), np.bool_) if plan.refresh is None else plan.refresh
-        base, plain = run.request(number), run.plain(number)
+        base = run.request(number)
+        plain = base.untimed()
         requests = {
             client: replace(
                 run.policy.request_for(base, client, "train") or plain,

@@ -15,7 +15,7 @@ from aoi_fl import protocol
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science import draws
 from aoi_fl.science.rule import IntervalLaw
-from aoi_fl.strategies.coordination import make_coordination
+from aoi_fl.strategies.coordination import Coordination
 from aoi_fl.strategies.policy import Carrier, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
 from aoi_fl.strategies.selection.absence import Absence
 from aoi_fl.strategies.selection.rates import Shares, stride
@@ -58,7 +58,7 @@ class RulePolicy(Policy):
             decides=True,
         )
         self.rule, self.clients, self.per_round = rule, clients, per_round
-        self.coordination = make_coordination(coordination)
+        self.coordination = Coordination(coordination)
         self.availability: Absence | None = getattr(rule, "presence", None)
         self.shares, self.volunteers = shares, VolunteerBound()
         self._slept: NDArray[np.bool_] = np.zeros(0, np.bool_)  # the clients that looked for no message at first
