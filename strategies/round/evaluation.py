@@ -6,7 +6,7 @@ decide about round t+1 in the same reply.
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -39,7 +39,7 @@ class EvaluationStep:
 
     def __init__(self, run: StrategyRun, dispatch: Dispatch) -> None:
         self._run, self._roster, self._dispatch = run, run.roster, dispatch
-        self._ahead: Mapping[int, ParticipationRequest] | None = None  # of the evaluation at hand, once it is ours
+        self._ahead: dict[int, ParticipationRequest] | None = None  # of the evaluation at hand, once it is ours
         self._accepted: dict[int, Message] = {}
         self._unused: dict[tuple[str, str], list[str]] = {}  # what is said of clients, before and after their names
 
@@ -53,11 +53,12 @@ class EvaluationStep:
         coming, plain, clients = run.request(number + 1), run.request(number).untimed(), _drawn(run)
         # A client without a usable update may still be at work on it, and learn its age only then.
         unsettled = {part.client for part in run.round.record.participations if part.outcome != "trained"}
-        settled = [client for client in clients if rides and client not in unsettled]
-        questions = {client: run.policy.request_for(coming, client, "evaluate") for client in settled}
-        self._ahead = {client: question for client, question in questions.items() if question is not None}
-        ahead = {client: replace(question, round=number, ahead=True) for client, question in self._ahead.items()}
-        requests = {client: ahead.get(client, plain) for client in clients}
+        requests, self._ahead = dict.fromkeys(clients, plain), {}
+        for client in clients:
+            asks = rides and client not in unsettled
+            if asks and (question := run.policy.request_for(coming, client, "evaluate")) is not None:
+                self._ahead[client] = question
+                requests[client] = replace(question, round=number, ahead=True)
         return self._dispatch.write(protocol.EVALUATE, requests, number, arrays, config)
 
     def conclude(self, step: EvaluateStep | None) -> MetricRecord | None:

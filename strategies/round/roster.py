@@ -18,17 +18,8 @@ from aoi_fl.strategies.round.retry import FAILURE, QUESTION, TRAINING, RetryPoli
 from aoi_fl.strategies.validation import some_of
 
 logger = logging.getLogger("flwr")
-# The arrays by client number, with the value of a client that nothing is known of.
-_ARRAYS = {
-    "available": False,
-    "away": False,
-    "seen": 0,
-    "last": 0,
-    "next_round": 0,
-    "sizes": np.nan,
-    "payments": np.nan,
-    "_sensitivities": np.nan,
-}
+# The arrays by client number.
+_ARRAYS = ("available", "away", "seen", "last", "next_round", "sizes", "payments", "_sensitivities")
 
 
 class Roster:
@@ -53,22 +44,14 @@ class Roster:
     packing : nodes that read packed models; none if the run does not pack
     """
 
-    available: NDArray[np.bool_]
-    away: NDArray[np.bool_]
-    seen: NDArray[np.int64]
-    last: NDArray[np.int64]
-    next_round: NDArray[np.int64]
-    sizes: NDArray[np.float64]
-    payments: NDArray[np.float64]
-    _sensitivities: NDArray[np.float64]
-
     def __init__(self, options: RoundOptions, expected: int = 0, known: Iterable[ClientRecord] = ()) -> None:
         self._options, self._expected = options, expected
         self._only = frozenset(names_of("clients", options.clients))
         self.packing: set[int] = set()
         self.records: dict[int, ClientRecord] = {}
-        for name, unknown in _ARRAYS.items():
-            setattr(self, name, np.full(0, unknown))
+        self.available = self.away = np.zeros(0, np.bool_)
+        self.seen = self.last = self.next_round = np.zeros(0, np.int64)
+        self.sizes = self.payments = self._sensitivities = np.zeros(0)
         self.busy: Iterable[int] = ()
         self.uncounted: set[int] = set()
         self.round = 0
@@ -294,8 +277,10 @@ class Roster:
     def _grow(self, length: int) -> None:
         """Make all arrays at least so long."""
         if (more := length - len(self)) > 0:
-            for name, unknown in _ARRAYS.items():
-                setattr(self, name, np.append(getattr(self, name), np.full(more, unknown)))
+            for name in _ARRAYS:
+                array = getattr(self, name)
+                unknown = np.nan if array.dtype.kind == "f" else 0
+                setattr(self, name, np.append(array, np.full(more, unknown, array.dtype)))
 
     def _add(self, record: ClientRecord) -> None:
         number = record.client
