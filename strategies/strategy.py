@@ -33,9 +33,7 @@ from aoi_fl.strategies.fedavg_arguments import judging, with_arguments
 from aoi_fl.strategies.guarded import Guarded, guarded
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
-from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.evaluation import EvaluationStep
-from aoi_fl.strategies.round.retry import EVALUATION, TRAINING
 from aoi_fl.strategies.round.run import StrategyRun
 from aoi_fl.strategies.round.training import TrainingStep
 from aoi_fl.strategies.selection.rule import RulePolicy
@@ -97,8 +95,7 @@ class AgeAwareStrategy(Strategy):
         self._run = run = StrategyRun(
             policy, options, made, weights, observer or Log(), resume, needs, type(self).__name__
         )
-        dispatch = self._dispatch = Dispatch(run)
-        self._training, self._evaluation = TrainingStep(run, dispatch, configure), EvaluationStep(run, dispatch)
+        self._training, self._evaluation = TrainingStep(run, configure), EvaluationStep(run)
         self._private = aggregation if isinstance(aggregation, PrivateMean) else None
         self.stopped: str | None = None
         self.complete: str | None = None
@@ -336,14 +333,12 @@ class AgeAwareStrategy(Strategy):
             self._training.adopt(round_, arrays, messages)
         if not messages and not self.options.buffer:
             run.at_work.wait(timeout)
-        self._dispatch.send(TRAINING, messages, timeout)
-        fresh, metrics = self._training.conclude(step)
+        fresh, metrics = self._training.conclude(messages, timeout, step)
         if run.round.may_try_again(fresh):
             plan = self._training.select(arrays, second_attempt=True)
             if len(plan.clients):
                 messages = self._training.messages(plan, arrays, config)
-                self._dispatch.send(TRAINING, messages, timeout)
-                fresh, metrics = self._training.conclude(step)
+                fresh, metrics = self._training.conclude(messages, timeout, step)
         run.observe()
         return (arrays if fresh is None else fresh), metrics
 
@@ -354,8 +349,7 @@ class AgeAwareStrategy(Strategy):
         messages = run.call_step(
             "configure_evaluate", self.configure_evaluate, round_, arrays, config, run.grid, made=messages_of
         )
-        self._dispatch.send(EVALUATION, messages, timeout)
-        return self._evaluation.conclude(self._own_step("aggregate_evaluate"))
+        return self._evaluation.conclude(messages, timeout, self._own_step("aggregate_evaluate"))
 
 
 @dataclass(repr=False)  # Flower's has metrics and no arrays

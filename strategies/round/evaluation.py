@@ -34,11 +34,10 @@ class EvaluationStep:
     Parameters
     ----------
     run : the run
-    dispatch : sends the messages
     """
 
-    def __init__(self, run: StrategyRun, dispatch: Dispatch) -> None:
-        self._run, self._roster, self._dispatch = run, run.roster, dispatch
+    def __init__(self, run: StrategyRun) -> None:
+        self._run, self._roster, self._dispatch = run, run.roster, Dispatch(run)
         self._ahead: dict[int, ParticipationRequest] | None = None  # of the evaluation at hand, once it is ours
         self._accepted: dict[int, Message] = {}
         self._unused: dict[tuple[str, str], list[str]] = {}  # what is said of clients, before and after their names
@@ -61,9 +60,10 @@ class EvaluationStep:
                 requests[client] = replace(question, round=number, ahead=True)
         return self._dispatch.write(protocol.EVALUATE, requests, number, arrays, config)
 
-    def conclude(self, step: EvaluateStep | None) -> MetricRecord | None:
+    def conclude(self, messages: list[Message], timeout: float, step: EvaluateStep | None) -> MetricRecord | None:
         """Accept and drop evaluations, and have metrics made of them, by ``step`` if a subclass overrides ours."""
         run, number = self._run, self._run.round.number
+        self._dispatch.send(EVALUATION, messages, timeout)
         if self._ahead is None and not self._dispatch.sent:
             return None
         for client in self._dispatch.take(self._take):

@@ -26,6 +26,7 @@ from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.guarded import name_of
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import Plan, RoundView
+from aoi_fl.strategies.round import retry
 from aoi_fl.strategies.round.collection import Collector
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.dispatch import Dispatch
@@ -43,12 +44,12 @@ class TrainingStep:
 
     Parameters
     ----------
-    run, dispatch : the run, and its messages
+    run : the run
     configure : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
     """
 
-    def __init__(self, run: StrategyRun, dispatch: Dispatch, configure: Callable[[int], dict[str, Any]] | None) -> None:
-        self._run, self._dispatch, self._configure = run, dispatch, configure
+    def __init__(self, run: StrategyRun, configure: Callable[[int], dict[str, Any]] | None) -> None:
+        self._run, self._dispatch, self._configure = run, Dispatch(run), configure
         self._held: Collector | None = None  # while a step of a subclass has its updates
 
     def select(self, arrays: ArrayRecord, *, second_attempt: bool = False) -> Plan:
@@ -184,12 +185,13 @@ class TrainingStep:
         self.weigh(Plan(clients, np.full(len(clients), np.nan)), arrays)
         run.round.step_begun, run.round.sent = time.monotonic(), run.clock.now()
 
-    def conclude(self, step: TrainStep | None) -> Made:
-        """Collect the updates of a round, have the model made of them, and complete the training's record.
+    def conclude(self, messages: list[Message], timeout: float, step: TrainStep | None) -> Made:
+        """Send the model, collect the updates, have a model made of them, and complete the training's record.
 
         ``step`` makes the model of the updates, if a subclass overrides ours.
         """
         run, round_ = self._run, self._run.round
+        self._dispatch.send(retry.TRAINING, messages, timeout)
         intake = run.aggregation if step is None else HeldUpdates(run.options)
         collector = Collector(run, round_, intake, origins=run.at_work.origins)
         before = round_.record.aggregate_seconds or 0.0
