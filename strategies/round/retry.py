@@ -63,10 +63,6 @@ class _Silence:
         """Seconds that a round waits for the client."""
         return float(np.fmin(_AGAIN * self.took, self.left))
 
-    def forgive(self) -> None:
-        """Forget its silence."""
-        self.count, self.until, self.waited, self.tried = 0.0, 0, -math.inf, math.nan
-
 
 class Backoff:
     """Clients that left a message unanswered, and the round of their next try.
@@ -137,7 +133,7 @@ class Backoff:
             one.took, one.left = took, one.left + _AGAIN * took
         one.silent, one.count, one.until = False, one.count / 2, 0
         if one.count < _LEAST:
-            one.forgive()
+            one.count, one.waited, one.tried = 0.0, -math.inf, math.nan
 
     def retry(self, client: int) -> None:
         """Try a client in the next round."""
