@@ -31,8 +31,11 @@ class Draft(NamedTuple):
     kind: str
 
 
-class Intake(Protocol):
-    """Takes a round's accepted updates, one by one.
+class Aggregation(Protocol):
+    """From accepted updates to a model, and from clients' metrics to one record.
+
+    The order of calls in a round is :meth:`drafts` of the training, :meth:`begin`, :meth:`add` for each accepted
+    update, :meth:`finish`; then :meth:`drafts` of the evaluation and :meth:`evaluated`.
 
     Attributes
     ----------
@@ -55,14 +58,6 @@ class Intake(Protocol):
     def undo(self) -> None:
         """Forget the last :meth:`finish`, since its model is not used; by default nothing is kept of it."""
         return
-
-
-class Aggregation(Intake, Protocol):
-    """From accepted updates to a model, and from clients' metrics to one record.
-
-    The order of calls in a round is :meth:`drafts` of the training, :meth:`begin`, :meth:`add` for each accepted
-    update, :meth:`finish`; then :meth:`drafts` of the evaluation and :meth:`evaluated`.
-    """
 
     def drafts(
         self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 
+from aoi_fl import protocol
 from aoi_fl.config.values import names_of
 from aoi_fl.flower.errors import NODE_UNAVAILABLE
 from aoi_fl.protocol import ParticipationReply, npy
+from aoi_fl.protocol.arrays import model_key, to_record
 from aoi_fl.protocol.records import BELOW_QUORUM, LOST, Participation
 from aoi_fl.science.weighting import capped
-from aoi_fl.strategies.aggregation.base import Intake, is_statistic
+from aoi_fl.strategies.aggregation.base import is_statistic
+from aoi_fl.strategies.aggregation.flower import is_opaque
 from aoi_fl.strategies.aggregation.mean import Mean, without_rounding
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.round.current import Round
@@ -67,15 +70,15 @@ class Collector:
     ----------
     run : the run
     round_ : the round, with its plan and model
-    intake : receives the updates
     origins : the collectors of earlier rounds, by clients that still work on their models
     unit : what a weight counts in; None: as the plan's weights say
+    for_step : whether a step of a subclass makes the model, and takes the replies from ``held``
 
     Attributes
     ----------
     plan, model, sent, round : the plan, the model, the second at which it was sent, and the number of the round
     weights : ω by client, in units of ``unit``
-    intake : receives the updates
+    held : accepted replies and updates by client, until all weights are known or for a step of a subclass
     exchange : of the messages of clients that work on when the round is over, with a barrier
     """
 
@@ -85,14 +88,14 @@ class Collector:
         self,
         run: Shared,
         round_: Round,
-        intake: Intake,
         *,
         origins: Mapping[int, "Collector"],
         unit: float | None = None,
+        for_step: bool = False,
     ) -> None:
         self._run, self._roster, self._options, self._clock = run, run.roster, run.options, run.clock
         self.plan, self.model, self.sent, self.round = round_.plan, round_.model, round_.sent, round_.number
-        self._of, self.intake, self._origins = round_, intake, origins
+        self._of, self._intake, self._origins = round_, run.aggregation, origins
         self._again = run.resume is not None and round_.number == run.first
         clients, weights = self.plan.clients.tolist(), self.plan.weights
         self.weights = dict(zip(clients, weights.tolist(), strict=True))
@@ -101,10 +104,13 @@ class Collector:
         self._refreshed = set() if self.plan.refresh is None else set(self.plan.clients[self.plan.refresh].tolist())
         self._trained: list[Participation] = []
         self._former: dict[int, int] = {}  # the last rounds of the clients that have trained, before this one
-        self._held: list[tuple[int, Message, Update]] = []  # until all weights are known
+        self.held: dict[int, tuple[Message, Update]] = {}
         self._lost: list[str] = []
         self._failures = run.roster.patience.by_kind[FAILURE]
-        intake.begin(self.round, self.model)
+        self._for_step, self._opaque = for_step, is_opaque(self.model)
+        if not for_step:
+            self._intake.begin(self.round, self.model)
+            self._opaque = self._intake.opaque
 
     def take(self, client: int, reply: Message) -> bool:
         """Hand a client's update on, or note that it declined, or drop its reply; return whether an update counts."""
@@ -121,16 +127,16 @@ class Collector:
                 self._of.record.willing += 1
             if (last := int(self._roster.last[client])) >= 1 and self.round - last < self._run.separation:
                 raise Refused(f"it took part in round {last}, less than {self._run.separation} rounds ago")
-            update = origin.read(reply, self.intake)
+            update = origin.read(reply, self._opaque)
             if self._options.buffer:
                 self.weights[client] = origin.weights[client] / origin.unit
                 update = self._rebased(update, origin)
             if math.isnan(self.weights[client]):
                 self.weights[client] = float(update.examples)
-            if self._options.max_weight < 1:
-                self._held.append((client, reply, update))
+            if self._for_step or self._options.max_weight < 1:
+                self.held[client] = self._as_received(reply, update) if self._for_step else (reply, update)
             else:
-                self.intake.add(client, reply, update, self.weights[client])
+                self._intake.add(client, reply, update, self.weights[client])
         except Refused as reason:
             outcome = "failed" if reply.has_error() else "refused"
             gone = reply.has_error() and reply.error.code == NODE_UNAVAILABLE
@@ -144,6 +150,13 @@ class Collector:
         late = stale if self._options.buffer else None
         self._count(replace(part, seconds=seconds, device_seconds=worked, rounds_late=late))
         return True
+
+    def _as_received(self, reply: Message, update: Update) -> tuple[Message, Update]:
+        """Return a reply as Flower's FedAvg would receive it, decoded and without our own record."""
+        if update.arrays and (key := model_key(reply.content, self._options.arrayrecord_key)) is not None:
+            reply.content[key] = to_record(update.arrays)
+        reply.content.pop(protocol.AOI, None)
+        return reply, replace(update, arrays={})
 
     def _rebased(self, update: Update, origin: "Collector") -> Update:
         """Return an update of an earlier model as one of this round's; batch statistics move towards the update's."""
@@ -209,7 +222,7 @@ class Collector:
         answer = self._answer(client, reply)
         if answer is not None and not answer.takes_part:
             raise Refused("it declined when the round was over")
-        update = self.read(reply, self.intake)
+        update = self.read(reply, self._opaque)
         changes = {name: npy.change(array, self.model[name].numpy()) for name, array in update.arrays.items()}
         return replace(update, arrays=changes)
 
@@ -259,32 +272,32 @@ class Collector:
             )
         if self._lacks_quorum():
             return None, None
-        if self._held:
-            clients = [client for client, *_ in self._held]
+        if self.held:
+            clients = list(self.held)
             shares = capped(np.array([self.weights[client] for client in clients]), self._options.max_weight)
             self.weights |= dict(zip(clients, shares.tolist(), strict=True))
-            for client, reply, update in self._held:
+            for client, (reply, update) in self.held.items():
                 try:
-                    self.intake.add(client, reply, update, self.weights[client])
+                    self._intake.add(client, reply, update, self.weights[client])
                 except Refused as reason:
                     self.refuse({client: str(reason)})
-            self._held = []
+            self.held = {}
             if self._lacks_quorum():
                 return None, None
-        if isinstance(self.intake, ByPrivateMean):
-            return self.intake.finish(self._settle)
-        made = self.intake.finish()
-        if self.intake.spoiled:
-            self.refuse(self.intake.spoiled)
+        if isinstance(self._intake, ByPrivateMean):
+            return self._intake.finish(self._settle)
+        made = self._intake.finish()
+        if self._intake.spoiled:
+            self.refuse(self._intake.spoiled)
             if self._lacks_quorum():
-                self.intake.undo()
+                self._intake.undo()
                 return None, None
         self.complete(self._former)
         return made
 
     def _settle(self) -> Mapping[str, Any]:
         """Complete the record of a private round before its release; return what is kept of it."""
-        self.refuse(self.intake.spoiled)
+        self.refuse(self._intake.spoiled)
         self.complete(self._former)
         return self._of.training()
 
@@ -298,7 +311,7 @@ class Collector:
             self._roster.uncounted.add(part.client)
             self._undo(part, "late", BELOW_QUORUM)
         logger.warning("Round %d does not count: %d updates arrived, %s", self.round, len(present), BELOW_QUORUM)
-        self._trained, self._held = [], []
+        self._trained, self.held = [], {}
         return True
 
     def refuse(self, reasons: Mapping[int, str]) -> None:
@@ -325,7 +338,7 @@ class Collector:
             self._failures.answer(part.client)
         self._of.train(self._trained)
 
-    def read(self, reply: Message, intake: Intake) -> Update:
+    def read(self, reply: Message, opaque: bool) -> Update:
         """Return the update in a reply to this round's model; raise Refused if it cannot be used."""
         return read_update(
             reply,
@@ -333,7 +346,7 @@ class Collector:
             self._options.weighted_by_key,
             self._options.code,
             arrays_key=self._options.arrayrecord_key,
-            opaque=intake.opaque,
+            opaque=opaque,
         )
 
     def participation(self, client: int, update: Update) -> Participation:

@@ -4,27 +4,25 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 
 from aoi_fl import protocol
 from aoi_fl.config.values import names_of
-from aoi_fl.protocol.arrays import model_key, to_record
 from aoi_fl.protocol.clock import FIRST
 from aoi_fl.protocol.measures import TRAINING, measured_name
 from aoi_fl.protocol.own_code import brief, call_own
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.weighting import weigh
-from aoi_fl.strategies.aggregation.base import MODEL_STAYS, Intake, called, flaw, log_failure
-from aoi_fl.strategies.aggregation.flower import in_types_of, is_opaque
+from aoi_fl.strategies.aggregation.base import MODEL_STAYS, called, flaw, log_failure
+from aoi_fl.strategies.aggregation.flower import in_types_of
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.aggregation.metrics import model_and_metrics
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.guarded import name_of
-from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import Plan, RoundView
 from aoi_fl.strategies.round import retry
 from aoi_fl.strategies.round.collection import Collector
@@ -32,7 +30,7 @@ from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.questions import ask
 from aoi_fl.strategies.round.run import StrategyRun
-from aoi_fl.strategies.validation import Refused, Update
+from aoi_fl.strategies.validation import Refused
 
 logger = logging.getLogger("flwr")
 Made: TypeAlias = tuple[ArrayRecord | None, MetricRecord | None]
@@ -51,6 +49,7 @@ class TrainingStep:
     def __init__(self, run: StrategyRun, configure: Callable[[int], dict[str, Any]] | None) -> None:
         self._run, self._dispatch, self._configure = run, Dispatch(run), configure
         self._held: Collector | None = None  # while a step of a subclass has its updates
+        self._used: set[int] | None = None  # the clients whose updates came back for the aggregation; None: unknown
 
     def select(self, arrays: ArrayRecord, *, second_attempt: bool = False) -> Plan:
         """Have the policy select clients.
@@ -126,7 +125,7 @@ class TrainingStep:
                 former.sent = run.clock.now()
             former.model = ArrayRecord({name: former.model[name] for name in arrays})
             messages = self._dispatch.by_client(self._written(former, config))
-            run.at_work.send_again(Collector(run, former, run.aggregation, origins={}, unit=1.0), messages)
+            run.at_work.send_again(Collector(run, former, origins={}, unit=1.0), messages)
         self.weigh(plan, arrays)
         written = self._written(round_, config)
         round_.sent = run.clock.now()
@@ -192,8 +191,7 @@ class TrainingStep:
         """
         run, round_ = self._run, self._run.round
         self._dispatch.send(retry.TRAINING, messages, timeout)
-        intake = run.aggregation if step is None else HeldUpdates(run.options)
-        collector = Collector(run, round_, intake, origins=run.at_work.origins)
+        collector = Collector(run, round_, origins=run.at_work.origins, for_step=step is not None)
         before = round_.record.aggregate_seconds or 0.0
         round_.begin_collection()
         for client in self._dispatch.take(round_.timed("aggregate")(collector.take), collector):
@@ -235,27 +233,27 @@ class TrainingStep:
     def _made_by(self, step: TrainStep, collector: Collector) -> Made:
         """Return what a step of a subclass makes of the accepted updates."""
         run, number, model = self._run, self._run.round.number, self._run.round.model
-        held, self._held = cast(HeldUpdates, collector.intake), collector
-        replies = [reply for _, reply in sorted(held.replies.items())]
+        self._held, self._used = collector, None
+        replies = [collector.held[client][0] for client in sorted(collector.held)]
         arrays, metrics = None, None
         try:
             arrays, metrics = run.call_step("aggregate_train", step, number, replies, made=model_and_metrics)
         except Exception as error:  # over what a client has sent
-            log_failure(number, MODEL_STAYS, called(held.replies), error)
+            log_failure(number, MODEL_STAYS, called(collector.held), error)
         finally:
             self._held = None
-        self._add_late(collector, held.used is not None)
-        if held.used is not None:
+        self._add_late(collector, self._used is not None)
+        if self._used is not None:
             collector.refuse(run.aggregation.spoiled)
-        collector.complete(held.used)
-        if held.replies and held.used is None:
+        collector.complete(self._used)
+        if replies and self._used is None:
             run.warn_once(
                 "aggregate_train",
                 f"aggregate_train of {run.strategy} makes the model without super(): the clients that took part are "
                 "recorded, but their weights are not known.",
             )
         if arrays is not None and (why := flaw(arrays, model)):
-            log_failure(number, MODEL_STAYS, called(held.replies), why)
+            log_failure(number, MODEL_STAYS, called(collector.held), why)
             arrays = None
         return None if arrays is None else in_types_of(model, arrays), metrics
 
@@ -271,60 +269,25 @@ class TrainingStep:
         if self._held is None:
             begun = f"one that {run.strategy}.start has begun"
             raise ConfigError("round", number, begun, f"Call {run.strategy}.start.")
-        collector, held = self._held, cast(HeldUpdates, self._held.intake)
-        client_of = {reply.metadata.reply_to_message_id: client for client, reply in held.replies.items()}
-        held.used = set() if held.used is None else held.used
+        collector, used = self._held, self._used or set()
+        client_of = {reply.metadata.reply_to_message_id: client for client, (reply, _) in collector.held.items()}
+        self._used = used
         aggregation.begin(run.round.number, model)
         for reply in replies:
             client = client_of.get(reply.metadata.reply_to_message_id)
             if client is None:
                 continue
             try:
-                update = collector.read(reply, aggregation)
+                update = collector.read(reply, aggregation.opaque)
             except Refused as reason:
                 changed = f"what {run.strategy} made of the update of {run.roster.name(client)}"
                 logger.warning("Round %d: %s is not used: %s", run.round.number, changed, reason)
                 continue
             try:
-                aggregation.add(client, reply, update, held.weights[client])
+                aggregation.add(client, reply, update, collector.weights[client])
             except Refused as reason:
                 collector.refuse({client: str(reason)})
                 continue
-            held.used.add(client)
-        held.used.update(self._add_late(collector))
+            used.add(client)
+        used.update(self._add_late(collector))
         return aggregation.finish()
-
-
-class HeldUpdates(Intake):
-    """Keeps the accepted replies of a round, in the model's own types, for a step that is not ours.
-
-    Attributes
-    ----------
-    replies : the accepted replies by client, as Flower's FedAvg would receive them
-    weights : ω by client
-    used : the clients whose updates came back for the aggregation; None while none was asked for it
-    spoiled : none, as the step makes the model
-    """
-
-    spoiled: Mapping[int, str] = {}
-
-    def __init__(self, options: RoundOptions) -> None:
-        self._options, self.opaque = options, False
-        self.replies: dict[int, Message] = {}
-        self.weights: dict[int, float] = {}
-        self.used: set[int] | None = None
-
-    def begin(self, round_: int, model: ArrayRecord) -> None:
-        """Start with no reply; a model of bytes is the step's own to judge."""
-        self.opaque = is_opaque(model)
-
-    def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
-        """Keep a reply, decoded, without our own record."""
-        if update.arrays and (key := model_key(reply.content, self._options.arrayrecord_key)) is not None:
-            reply.content[key] = to_record(update.arrays)
-        reply.content.pop(protocol.AOI, None)
-        self.replies[client], self.weights[client] = reply, weight
-
-    def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Return nothing: the step makes the model."""
-        return None, None
