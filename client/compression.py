@@ -11,16 +11,15 @@ import logging
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message
 from numpy.typing import NDArray
 
 from aoi_fl.client.state import keep, kept
-from aoi_fl.protocol import ParticipationReply, ParticipationRequest, coding, npy
+from aoi_fl.protocol import ParticipationRequest, coding, npy
 from aoi_fl.protocol.arrays import model_key, to_record
 from aoi_fl.science.age import ClientAge
 
@@ -38,15 +37,15 @@ class Residuals:
     """
 
     def __init__(self, folder: Path, name: str, clock: ClientAge) -> None:
-        self.folder = folder / f"{name}.residuals"
-        self._clock = clock
+        self._folder, self._clock = folder / f"{name}.residuals", clock
+        self._places = kept(self._folder)
 
     def before(self, round_: int) -> dict[str, NDArray[Any]] | None:
         """Return the residual of the last participation before a round, by array names, or None."""
         past = [at for at in (self._clock.last, self._clock.before) if at is not None and at < round_]
-        path = self._path(past[0]) if past else None
-        place = None if path is None else kept(self.folder).get(path)
-        if path is None or place is None:
+        path = self._folder / f"{past[0]}.npz" if past else self._folder
+        place = self._places.get(path)
+        if place is None:
             return None
         try:
             with zipfile.ZipFile(place) as file:  # it verifies checksums
@@ -66,60 +65,41 @@ class Residuals:
         with zipfile.ZipFile(blob, "w") as file:
             for name, array in residual.items():
                 file.writestr(zipfile.ZipInfo(name), npy.dumps(array))
-        past = {self._path(at) for at in (self._clock.last, self._clock.before) if at is not None}
-        for path, place in kept(self.folder).items():
+        past = {self._folder / f"{at}.npz" for at in (self._clock.last, self._clock.before) if at is not None}
+        for path, place in self._places.items():
             if place == path and path not in past:
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
-        keep(self._path(round_), blob.getvalue())
-
-    def _path(self, round_: int) -> Path:
-        return self.folder / f"{round_}.npz"
-
-
-@dataclass(frozen=True)
-class Sent:
-    """The model in a received message, independent of later changes to the message.
-
-    Attributes
-    ----------
-    key : the model's key in the message; None if the message has several array records of other names
-    arrays : the model's arrays by name
-    """
-
-    key: str | None
-    arrays: Mapping[str, Array]
-
-    @classmethod
-    def with_(cls, message: Message) -> Self:
-        """Return the model of a message."""
-        key = model_key(message.content)
-        return cls(key, {} if key is None else dict(cast(ArrayRecord, message.content[key])))
+        keep(self._folder / f"{round_}.npz", blob.getvalue())
 
 
 def compress_update(
-    reply: Message, sent: Sent, ask: ParticipationRequest, residuals: Residuals, answer: ParticipationReply
-) -> ParticipationReply:
-    """Replace the new model in a reply by the coded difference; return the answer with its code.
+    reply: Message,
+    sent: tuple[str | None, Mapping[str, Array]],
+    ask: ParticipationRequest,
+    folder: Path,
+    name: str,
+    clock: ClientAge,
+) -> dict[str, Any]:
+    """Replace the new model in a reply by the difference to the sent one; return the answer's fields of its code.
 
     The new model is the array record under the sent model's key, or the only one. A reply stays uncoded if it has no
-    arrays, other arrays than the model, or values that are not finite. The server then checks it.
+    arrays, other arrays than the model, or values that are not finite. The server then checks it. The last three
+    parameters are those of :class:`Residuals`.
     """
     kind = coding.checked(ask.compression or coding.NONE)
-    if kind == coding.NONE or sent.key is None or (key := model_key(reply.content, sent.key)) is None:
-        return answer
+    name_sent, model = sent
+    if kind == coding.NONE or name_sent is None or (key := model_key(reply.content, name_sent)) is None:
+        return {}
     record = dict(cast(ArrayRecord, reply.content[key]))
-    if _forms(record) != _forms(sent.arrays):
-        return answer
-    before, trained = ({name: array.numpy() for name, array in arrays.items()} for arrays in (sent.arrays, record))
-    coded = coding.compress(before, trained, residuals.before(ask.round), kind)
+    if coding.forms(record) != coding.forms(model):
+        return {}
+    before, trained = ({name: array.numpy() for name, array in arrays.items()} for arrays in (model, record))
+    residuals = Residuals(folder, name, clock)
+    residual = residuals.before(ask.round)
+    coded = coding.compress(before, trained, residual, kind)
     if coded is None:
-        return answer
+        return {}
     residuals.save(ask.round, coded.residual)
     reply.content[key] = to_record(coded.codes)
-    return replace(answer, compression=kind, scales=coded.scales)
-
-
-def _forms(arrays: Mapping[str, Array]) -> list[tuple[str, list[int], str]]:
-    """Return names, shapes and kinds of types, which an update must share with the model."""
-    return [(n, list(a.shape), "floating" if coding.is_coded(a.dtype) else a.dtype) for n, a in arrays.items()]
+    return {"compression": kind, "scales": coded.scales}

@@ -1,33 +1,40 @@
-"""Remove our record from a message before the user's functions and Flower's mods see it.
+"""Open a message: unpack it, and take our record out of it before the user's functions and Flower's mods see it.
 
 Some of Flower's mods expect a single configuration record. And a function that stores or echoes its message should see
 the message that Flower's own strategies send.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from flwr.app import Context, Message
 
 from aoi_fl import protocol
 from aoi_fl.flower.messages import with_content
-from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.protocol import ParticipationRequest, packing
 from aoi_fl.science.errors import ConfigError
 
 # By the identity of the context of a user's function, for the length of the call.
 _asks: dict[int, ParticipationRequest] = {}
 
 
-@contextmanager
-def opened(message: Message, context: Context, ask: ParticipationRequest) -> Iterator[Message]:
-    """Yield the message without our record; :func:`ask_of` returns the record."""
-    handed = with_content(message, message.content.copy())
-    handed.content.pop(protocol.AOI, None)
-    _asks[id(context)] = ask
-    try:
-        yield handed
-    finally:
-        _asks.pop(id(context), None)
+def opened(message: Message, context: Context) -> tuple[ParticipationRequest | None, Message]:
+    """Return our record, or None, and the unpacked message without it.
+
+    :func:`ask_of` returns the record until :func:`close`.
+    """
+    if not message.has_content():
+        return None, message
+    content = packing.unpack(message.content).copy()
+    record = content.pop(protocol.AOI, None)
+    if record is None and not packing.is_packed(message):
+        return None, message
+    ask = None if record is None else ParticipationRequest.read(record)
+    if ask is not None:
+        _asks[id(context)] = ask
+    return ask, with_content(message, content)
+
+
+def close(context: Context) -> None:
+    """Forget the record of the message that was opened with this context."""
+    _asks.pop(id(context), None)
 
 
 def ask_of(context: Context) -> ParticipationRequest:

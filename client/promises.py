@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aoi_fl import protocol
 from aoi_fl.client.gate.book import GATE, Book
@@ -19,8 +19,12 @@ from aoi_fl.client.gate.gate import Arrival, Gate
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import KEYS, STATE, Value
 from aoi_fl.client.state import Durable, checked_name, lock, typed
-from aoi_fl.protocol import MAX_AGE
+from aoi_fl.protocol import MAX_AGE, ParticipationRequest
+from aoi_fl.science.age import ClientAge
 from aoi_fl.science.errors import ConfigError
+
+if TYPE_CHECKING:
+    from aoi_fl.client.identity import Identity
 
 _MOST_RUNS = 10_000  # runs with a promise
 _PATIENCE = 10.0  # seconds to wait for another process of this client
@@ -158,8 +162,26 @@ class Device(Durable[DeviceState]):
             raise ConfigError("state-dir", path, allowed, "Set state-dir to a folder with room left.") from error
 
 
-def has_promised(folder: Path) -> bool:
+def device_of(node: Mapping[str, Value], who: "Identity", *, private: bool) -> Device:
+    """Return a client's device.
+
+    Raises
+    ------
+    Forbidden : the run or the owner binds the client, and the owner has set no folder that keeps its promises.
+    """
+    if STATE in node:
+        return Device(Path(str(node[STATE])), who.name, durable=True)
+    if (private and not who.simulated) or not node.keys().isdisjoint(KEYS):
+        allowed = "set in node.toml, because the client keeps its promises and its owner's rules there"
+        raise Forbidden(STATE, None, allowed, "Set it to a folder of this client.")
+    return Device(who.state_dir, who.name, durable=False)
+
+
+def is_bound(node: Mapping[str, Value]) -> bool:
     """Return whether any client has made a promise in an owner's folder, or the folder cannot be read."""
+    if STATE not in node:
+        return False
+    folder = Path(str(node[STATE]))
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -169,22 +191,34 @@ def has_promised(folder: Path) -> bool:
     return any(name.endswith(SUFFIX) for name in names) or any(path.parent == folder for path in _known)
 
 
-def strictest(known: Promise | None, terms: Promise) -> Promise:
-    """Return the strictest of a known promise and new terms."""
-    if known is None:
-        return terms
+def promise_after(
+    known: Promise | None, age: ClientAge | None, ask: ParticipationRequest, apart: int
+) -> Promise | None:
+    """Return the strictest promise of all messages so far, which a message and the owner's rules ask for.
 
-    def known_one(key: str, choose: Callable[..., Any]) -> Any:
-        values = [value for value in (getattr(known, key), getattr(terms, key)) if value is not None]
-        return choose(values, default=None)
+    Parameters
+    ----------
+    known : the promise before the message; None: none
+    age : the client's clock, if it has one
+    ask : the message's record
+    apart : the owner's ``min-separation``
+    """
+    if known is None and apart == 1 and not ask.private:
+        return None
+    if known is None and age is not None:  # the first terms arrive in the middle of the run
+        known = Promise(1, None, since=0, last=max(0, age.last))
+    known = known or Promise(1, None, since=ask.round - 1)
+
+    def strictest(choose: Callable[..., Any], *values: float | None) -> Any:
+        return choose((value for value in values if value is not None), default=None)
 
     return replace(
         known,
-        separation=max(terms.separation, known.separation),
-        rounds=known_one("rounds", min),
-        clear=terms.clear and known.clear,
-        mu=known_one("mu", max),
-        delta=known_one("delta", min),
+        separation=max(known.separation, apart, ask.min_separation or 1),
+        rounds=strictest(min, known.rounds, ask.rounds),
+        clear=known.clear and (bool(ask.clear) or not ask.private),
+        mu=strictest(max, known.mu, ask.mu),
+        delta=strictest(min, known.delta, ask.delta),
     )
 
 

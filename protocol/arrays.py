@@ -1,7 +1,7 @@
 """Convert arrays to Flower's records, and find model and configuration in a message."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
@@ -26,9 +26,24 @@ def model_key(content: RecordDict, among: str = protocol.ARRAYS) -> str | None:
     return _key(content, ArrayRecord, among)
 
 
+def model_of(content: RecordDict) -> tuple[str | None, dict[str, Array]]:
+    """Return the key and the arrays of a message's model, independent of later changes to the message.
+
+    The key is None if the message has several array records of other names.
+    """
+    key = model_key(content)
+    return key, {} if key is None else dict(cast(ArrayRecord, content[key]))
+
+
 def config_key(content: RecordDict) -> str:
     """Return the key of a message's only configuration record besides ours, or the default key."""
     return _key(content, ConfigRecord, protocol.CONFIG) or protocol.CONFIG
+
+
+def add_to_config(content: RecordDict, name: str, value: int) -> None:
+    """Add a value to a message's configuration, in a new record."""
+    key = config_key(content)
+    content[key] = ConfigRecord({**cast(ConfigRecord, content.get(key, ConfigRecord())), name: value})
 
 
 def _key(content: RecordDict, kind: type, among: str) -> str | None:

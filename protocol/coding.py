@@ -69,6 +69,11 @@ def is_coded(dtype: Any) -> bool:
     return bool(np.dtype(dtype).kind == "f")
 
 
+def forms(arrays: Mapping[str, Any]) -> list[tuple[str, list[int], str]]:
+    """Return names, shapes and kinds of types, which an update must share with the model."""
+    return [(n, list(a.shape), "floating" if is_coded(a.dtype) else str(a.dtype)) for n, a in arrays.items()]
+
+
 def code_type(kind: str, dtype: Any) -> np.dtype[Any]:
     """Return the type in which an array of a type is sent."""
     own: np.dtype[Any] = np.dtype(dtype)

@@ -72,13 +72,18 @@ def looking_in(folder: str) -> Iterator[Path]:
         sys.path.remove(str(place))
 
 
-def load(key: str, name: str, place: Path) -> Callable[..., Any]:
+def load(key: str, name: str, place: Path, source: str | None = None) -> Callable[..., Any]:
     """Return the function or class; call it within :func:`looking_in`, which yields the place.
+
+    ``source`` is the :func:`source_digest` that it must have, the server's; None: any.
 
     Raises
     ------
-    ConfigError : the module cannot be imported, or has no function or class of that name.
+    ConfigError : the module cannot be imported, has another digest, or has no function or class of that name.
     """
+    if source is not None and (here := source_digest(key, name, str(place))) != source:
+        allowed = f"the server's, digest {source[:12]}…; the module here has {here[:12]}…"
+        raise ConfigError(key, name, allowed, "Copy the server's file.")
     module, wanted = _module(key, name, place), name.rpartition(":")[2]
     function = getattr(module, wanted, None)
     if not callable(function):
@@ -195,7 +200,7 @@ def call_own(key: str, function: Callable[..., Any], *arguments: Any, made: Call
 
 _NOT_THEIRS = re.compile(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3|^<"  # of packages, Python's own, and what calls the app
-    r"|[/\\]engine[/\\](local|worker_process)\.py$|[/\\]client[/\\](participation|attached|member)\.py$"
+    r"|[/\\]engine[/\\](local|worker_process)\.py$|[/\\]client[/\\](participation|member)\.py$"
 )
 
 

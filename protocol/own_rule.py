@@ -9,6 +9,7 @@ A :class:`aoi_fl.science.rule.ParticipationRule`, as in a policy's row, is also 
 
 import inspect
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,23 +17,26 @@ from numpy.typing import NDArray
 
 from aoi_fl.protocol import MAX_AGE
 from aoi_fl.protocol.own_code import brief, load, looking_in, naming, unusable
+from aoi_fl.science.draws import uniform
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rule import Clocks, ParticipationRule
 from aoi_fl.science.selection import sound_values
 from aoi_fl.science.types import Floats, Ints, Mask
 
 _ALONE = 16  # clients that are also asked alone
+_LONGEST = 10_000  # rounds in which a rule must take part once
 _HOW = "it is called with its parameters among clients, per_round and seed"
 
 
-def make_object(name: str, folder: str, given: Mapping[str, int]) -> Any:
+def make_object(name: str, folder: str, given: Mapping[str, int], source: str | None = None) -> Any:
     """Call a function of the user's own code with the given arguments that it accepts.
 
     Raises
     ------
-    ConfigError : the module or the name in it cannot be used, or calling it fails.
+    ConfigError : the module or the name in it cannot be used, has another digest than ``source``, or calling it fails.
     """
     with looking_in(folder) as place:
-        maker = load("policy", name, place)
+        maker = load("policy", name, place, source)
         with naming("policy", name, "calling it raised", _HOW):
             parameters = inspect.signature(maker).parameters.values()
             anything = any(one.kind is one.VAR_KEYWORD for one in parameters)
@@ -122,14 +126,40 @@ def is_rule(made: Any) -> bool:
     return not isinstance(made, type) and callable(getattr(made, "participates", None))
 
 
-def make_rule(name: str, folder: str, clients: int, per_round: int) -> OwnRule:
-    """Make the rule from the user's own code.
+class _OneClient(OwnRule):
+    """A user's own rule for one client; a reservation uses the same draws as round by round."""
+
+    def __init__(self, rule: Any, name: str, clients: int, per_round: int, seed: int, number: int) -> None:
+        super().__init__(rule, name, clients, per_round)
+        self._seed, self._number = seed, number
+
+    def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Ints:
+        """Return the first round in which the client takes part."""
+        for later in range(round_, round_ + _LONGEST):
+            coin = np.array([uniform(self._seed, later, "participate", self._number)])
+            if self.participates(clocks, later, coin)[0]:
+                return np.array([later])
+        allowed = f"a rule that takes part in one of {_LONGEST} rounds from {round_} on"
+        remedy = "Raise its probabilities, or choose another coordination than reserve."
+        raise ConfigError("policy", None, allowed, remedy)
+
+
+def rule_of_client(
+    name: str, folder: str, source: str, clients: int, per_round: int, seed: int, number: int
+) -> ParticipationRule:
+    """Return the user's own rule for one client, whose draws have this seed and counter.
 
     Raises
     ------
-    ConfigError : the code cannot be used, or returns no rule.
+    ConfigError : the code cannot be used, differs from the server's of the digest ``source``, or returns no rule.
     """
-    made = make_object(name, folder, {"clients": clients, "per_round": per_round})
+    made = _made(name, folder, source, clients, per_round)
+    return _OneClient(made, name, clients, per_round, seed, number)
+
+
+@lru_cache(maxsize=8)
+def _made(name: str, folder: str, source: str, clients: int, per_round: int) -> Any:
+    made = make_object(name, folder, {"clients": clients, "per_round": per_round}, source)
     if not is_rule(made):
         raise unusable("policy", name, f"it returned {brief(made)}, which has no participates", _HOW)
-    return OwnRule(made, name, clients, per_round)
+    return made

@@ -133,20 +133,22 @@ class ClientAge:
     reserved: int | None = None
     forced: bool = False
 
-    def age(self, round_: int) -> int:
-        """Return the age at the start of a round, never negative.
+    def last_before(self, round_: int) -> int:
+        """Return the last participation before a round; in a repeated one, up to ``last``, that of that time.
 
-        In a repeated round, up to ``last``, it is the age of that time by ``before``, or 0 where ``before`` is too
-        recent.
+        Where ``before`` is unknown or too recent it is the round before this one.
+        """
+        if self.last < round_:
+            return self.last
+        return self.before if self.before is not None and self.before < round_ else round_ - 1
+
+    def age(self, round_: int) -> int:
+        """Return the age at the start of a round, never negative, from :meth:`last_before`.
 
         >>> [ClientAge(last=7, before=4).age(round_) for round_ in (3, 4, 5, 6, 7, 8)], ClientAge(last=7).age(7)
         ([0, 0, 0, 1, 2, 0], 0)
         """
-        if self.last < round_:
-            return round_ - self.last - 1
-        if self.before is not None and self.before < round_:
-            return round_ - self.before - 1
-        return 0
+        return round_ - 1 - self.last_before(round_)
 
     def took_part(self, round_: int, forced: bool = False) -> "ClientAge":
         """Return the state after an update of a round; a round up to ``last`` is a repetition and changes nothing.

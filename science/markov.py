@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Self
 
 import numpy as np
@@ -168,6 +168,7 @@ class MarkovPolicy(AgeRule):
         return round_ - 1 - ages + age.interval_given_age(self.probabilities, ages, u)
 
     @classmethod
+    @lru_cache(maxsize=64)  # most clients of a process have the same table
     def from_message(cls, terms: Terms) -> Self:
         """Return the rule of one client with these terms."""
         return cls(terms.table, 1, 1, "own")

@@ -19,7 +19,7 @@ C. A. Waldspurger & W. E. Weihl 1995, Stride scheduling, MIT/LCS/TM-528.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Self
 
 import numpy as np
@@ -90,6 +90,7 @@ class SystematicPolicy(ParticipationRule):
         return len(self.rates)
 
     @classmethod
+    @lru_cache(maxsize=4096)  # a process with many clients uses each of them again
     def from_message(cls, terms: Terms, seed: int, number: int) -> Self:
         """Return the rule of one client with these terms; without a phase in them it draws its own."""
         phase = draws.uniform(seed, 0, PHASE, number) if terms.phase is None else terms.phase

@@ -136,22 +136,33 @@ def test_a_command_that_fails_says_how(tmp_path, file):
 # The client's clock --------------------------------------------------------------------------------------------------
 
 
+def client_context(folder, **node):
+    return messages.context(1, 2, {"runs-dir": str(folder), "seed": 1}, {"partition-id": 0, **node})
+
+
 def member(folder, round_, source, **terms):
-    context = messages.context(1, 2, {"runs-dir": str(folder), "seed": 1}, {"partition-id": 0})
-    return Member(context, ParticipationRequest("r", round_, **terms), lambda context, ask: source)
+    ask = ParticipationRequest("r", round_, **terms)
+    return Member(client_context(folder), ask, make_source=lambda context, ask: source)
+
+
+def data_age(folder, *about, **terms):
+    return member(folder, *about, **terms).data_age(client_context(folder))
 
 
 def test_a_bid_is_the_index_at_the_age_before_the_decision(tmp_path):
     source = Fixed(INDICES, first_age=2)
 
     def bid(index, payment=8.0, sensitivity=0.5, round_=4, budget=40.0):
-        return member(tmp_path, round_, source, index=index, budget=budget).bid(payment, sensitivity)
+        price = {"payment": payment, "sensitivity": sensitivity}
+        context = client_context(tmp_path, **{key: value for key, value in price.items() if value is not None})
+        client = member(tmp_path, round_, source, index=index, budget=budget)
+        return client.bid(client.introduction(context))
 
     assert (bid("whittle").age, bid("whittle").payment) == (5, 8.0)
     assert bid("whittle").bid == 6 * 7 * 40 * 0.5 / (2 * 8)  # (Δ+1)(Δ+2)Bφ/2p
     assert bid("abs").bid == 5 * 0.5 / 8  # Δφ/p
     assert bid("maxpack").bid == 5 and bid("maxpack", sensitivity=None).bid == 5
-    member(tmp_path, 4, source, refresh=True).data_ages()
+    data_age(tmp_path, 4, source, refresh=True)
     assert bid("whittle").age == 5  # asked again in the round of the refresh: the answer it gave before
     assert bid("whittle", round_=5).age == 0
     for terms in ({"payment": None}, {"sensitivity": None}, {"budget": None}, {"index": "loudest"}):
@@ -164,14 +175,14 @@ def test_a_repeated_message_runs_the_command_once_after_it_has_succeeded(tmp_pat
     program = script(tmp_path, f"import os; open({str(log)!r}, 'a').write('x'); os.utime({str(file)!r})")
     source = Folder(file, str(program))
     aged(file, 1000)
-    assert member(tmp_path, 1, source).introduction()["data-age"] == 16
-    assert member(tmp_path, 1, source).data_ages() == {"data-age": 17}
+    assert member(tmp_path, 1, source).introduction(client_context(tmp_path)).data_age == 16
+    assert data_age(tmp_path, 1, source) == 17
     with refused("refresh-command"):
-        member(tmp_path, 2, Folder(file, "/no/such/program"), refresh=True).data_ages()
+        data_age(tmp_path, 2, Folder(file, "/no/such/program"), refresh=True)
     for round_ in (2, 2, 1):  # again, and a message that was long under way
-        assert member(tmp_path, round_, source, refresh=True).data_ages() == {"data-age": 0}
-    assert log.read_text() == "x" and member(tmp_path, 3, source).data_ages() == {"data-age": 1}
-    member(tmp_path, 3, source, refresh=True).data_ages()
+        assert data_age(tmp_path, round_, source, refresh=True) == 0
+    assert log.read_text() == "x" and data_age(tmp_path, 3, source) == 1
+    data_age(tmp_path, 3, source, refresh=True)
     assert log.read_text() == "xx"
 
 

@@ -5,9 +5,15 @@ from itertools import pairwise
 
 import pytest
 
+from aoi_fl.client.promises import promise_after
 from aoi_fl.client.state import ClientState
 from aoi_fl.client.step import ClientMemory, Request, step
 from aoi_fl.protocol import CENTRAL, RESERVE, WIRES, ParticipationRequest
+
+
+def promised(state, ask):
+    return replace(state, promise=promise_after(state.promise, state.own.age, ask, 1))
+
 
 TERMS = [{"table": (0.1, 0.3, 0.7)}, {"rate": 0.3}]
 
@@ -20,6 +26,8 @@ def test_a_repeated_request_gets_the_same_reply_and_a_training_needs_a_yes(wire,
     for t in range(1, 60):
         ask = ParticipationRequest("r", t, wire=wire, clear=False if private else None, min_separation=2, **terms)
         request = Request(ask, "pi", 5, trains=True)
+        after = replace(request, trained=True)
+        state = promised(state, ask)
         before, asked = step(state, request)
         assert step(state, request) == (before, asked)
         for forced in (False, True):
@@ -36,8 +44,8 @@ def test_a_repeated_request_gets_the_same_reply_and_a_training_needs_a_yes(wire,
         repeated, again = step(before, request)
         assert (repeated, again.takes_part) == (before, asked.takes_part)
         if asked.takes_part:
-            state, done = step(before, request, asked)
-            assert step(state, request, asked) == (state, done) and state.own.age.last == t
+            state, done = step(before, after)
+            assert step(state, after) == (state, done) and state.own.age.last == t
             taken.append(t)
             if private:
                 for own in (

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from aoi_fl.client.deciding import Decider
 from aoi_fl.client.state import ClientState
+from aoi_fl.client.step import ClientMemory, Request, step
 from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
 from aoi_fl.lab.experiments.studies.entrants import own_keys
@@ -148,7 +148,7 @@ def test_client_refuses_a_rule_of_another_digest(lay, tmp_path):
     name, folder = lay(RULE, "Impatient", "own_rule_digest"), str(tmp_path)
     ask = ParticipationRequest("r", 1, wire="poll", rule=name, rule_source="0" * 64, clients=4, per_round=2)
     with refused("policy", name, "digest"):
-        Decider(ask, ClientState(seed=1), 0, folder)
+        step(ClientMemory(ClientState(seed=1)), Request(ask, folder=folder))
 
 
 def test_coordination_of_a_selector_is_refused(lay, tmp_path):
