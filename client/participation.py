@@ -201,10 +201,14 @@ def attach(app: flwr.clientapp.ClientApp) -> ClientApp:
         )
     if getattr(app, "_call", None) is not None:  # Flower sets it for a client_fn
         raise ConfigError("app", "a ClientApp with a client_fn", "one of Flower's present interface", FORMER_CLIENT)
-    if isinstance(app, ClientApp):
-        return app
-    attached = ClientApp()
-    attached._app = app
-    # A function registered with the attached app is registered with the plain app.
-    vars(attached).update(train=app.train, evaluate=app.evaluate, query=app.query, lifespan=app.lifespan)
-    return attached
+    return app if isinstance(app, ClientApp) else _Attached(app)
+
+
+class _Attached(ClientApp):
+    """An age-aware app that wraps a plain app."""
+
+    def __init__(self, app: flwr.clientapp.ClientApp) -> None:
+        super().__init__()
+        self._app = app
+        # A function registered with this app is registered with the plain app.
+        vars(self).update(train=app.train, evaluate=app.evaluate, query=app.query, lifespan=app.lifespan)
