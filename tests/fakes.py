@@ -9,6 +9,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 
 from aoi_fl.client import ClientApp
 from aoi_fl.flower.messages import send
+from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.protocol.clock import MACHINE
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.server.engine.local import LocalGrid
@@ -256,6 +257,12 @@ def spells(rng, present, away, until):
     ends = np.cumsum(rng.exponential([present, away] * 60))
     pairs = zip([0.0, *ends[1::2]], ends[::2], strict=False)
     return [(float(a), float(b)) for a, b in pairs if b < until]
+
+
+def availability(spells, period):
+    """Return the availability of clients that are present in these spells, (begin, end), of each period."""
+    begins, ends = np.array([spell for each in spells for spell in each], float).reshape(-1, 2).T.copy()
+    return Availability(np.cumsum([0, *map(len, spells)]), begins, ends, period)
 
 
 def zeros(count=2):

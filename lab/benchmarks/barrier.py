@@ -14,7 +14,6 @@ from aoi_fl.lab.benchmarks.engines import TimedRounds, model
 from aoi_fl.lab.benchmarks.superlink import OURS, deployment
 from aoi_fl.strategies import RandomSelection, RoundOptions
 
-BARRIER = "barrier"
 FEW, FEWS_BUFFER = 5, 2
 SECONDS = 3.0  # of a training, but on the slow client
 MODELS = {0: 3, FEWS_BUFFER: 20}  # by buffer
@@ -28,7 +27,7 @@ def play(grid, config):
     found = {}
     for buffer, rounds in MODELS.items():
         options = RoundOptions(
-            run=f"{BARRIER}-{buffer}",
+            run=f"barrier-{buffer}",
             buffer=buffer,
             late_rounds=_LATE * bool(buffer),
             min_clients=FEW,
@@ -46,7 +45,7 @@ def play(grid, config):
 def run(data):
     """Measure five SuperNodes in one deployment, then two fleets."""
     with deployment([OURS] * FEW) as submit:
-        seconds = submit(APP, f'what="{BARRIER}"')
+        seconds = submit(APP, 'what="barrier:play"')
     pace = {int(buffer): statistics.mean(each[1:]) for buffer, each in seconds.items()}  # the first one greets them
     yield _pace(
         f"{FEW} SuperNodes, one at a tenth of the speed ({SECONDS:g} s and {SECONDS * SLOWER:g} s of training)",

@@ -16,7 +16,6 @@ from aoi_fl.strategies.aggregation.mean import RunningMean
 from aoi_fl.strategies.round.exchange import Exchange
 from aoi_fl.strategies.validation import read_update
 
-DEPLOYED, HELD = "deployed", "held"
 NODES, REPEATS = 2, 4
 FEW, MANY = 10, 200  # replies that one ServerApp aggregates
 BIG = 6_250_000  # float32 parameters: 25 MB
@@ -96,7 +95,7 @@ def _connected(grid, wanted):
 def run(data):
     """Deploy, run the app for both measurements, and compare."""
     with deployment([OURS] * NODES + [FLOWERS] * NODES) as submit:
-        found = {key: Times(**times) for key, times in submit(APP, f'what="{DEPLOYED}" rounds={REPEATS}').items()}
+        found = {key: Times(**times) for key, times in submit(APP, f'what="deployed:play" rounds={REPEATS}').items()}
     for which, reference, limit in (
         ("stock", "Flower's `send_and_receive` and SuperNodes, same SuperLink", 0.7),
         ("stock loop", "Flower's `send_and_receive`, the same SuperNodes", None),
@@ -105,7 +104,7 @@ def run(data):
         times = found["ours"], found[which]
         yield ratio_row(f"deployed exchange, {NODES} SuperNodes", reference, limit, *times, note=note, elsewhere=True)
     with deployment([OURS] * NODES) as submit:
-        few, many = submit(APP, f'what="{HELD}" rounds={REPEATS}')
+        few, many = submit(APP, f'what="deployed:hold" rounds={REPEATS}')
     fewer = "" if many["replies"] == MANY else f"; {MANY} take more than {_AT_MOST / 60:.0f} minutes here"
     yield Row(
         f"peak memory of a deployment's ServerApp, k = {FEW} → {many['replies']}, 25 MB model",

@@ -1,6 +1,7 @@
 """The local engine against Flower's Ray engine, with the same Strategy and ClientApp.
 
-The Flower app in ``apps/exchange`` calls :func:`play` as its ServerApp; the local engine calls it directly.
+The Flower app in ``apps/exchange`` calls :func:`handback` and :func:`ask` as its ServerApp; the local engine calls
+them directly.
 """
 
 import json
@@ -23,7 +24,7 @@ from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
 
 PARAMETERS = 1_600_000
 OPTIONS = RoundOptions(run="bench", seed=1, deterministic=True, evaluate_clients=0)
-HANDBACK, ASK = "handback", "ask"
+_PATIENT = replace(OPTIONS, join_timeout=300, ask_timeout=300, train_timeout=300)
 
 
 class TimedRounds:
@@ -61,36 +62,35 @@ def local_grid(nodes):
         yield LocalGrid(client_app, {"runs-dir": folder, "seed": 1}, nodes, write)
 
 
-def play(grid, config):
-    """Run some rounds and return the measured times."""
-    options = replace(OPTIONS, join_timeout=300, ask_timeout=300, train_timeout=300)
-    rounds = config["rounds"]
-    if config["what"] == HANDBACK:
-        clock = TimedRounds()
-        strategy = RandomSelection(15, options=options, observer=clock)
-        strategy.start(grid, model(PARAMETERS), rounds)
-        times = clock.times.after_first()
-        if any(r.trained != 15 for r in clock.rounds):
-            raise RuntimeError(f"not all clients handed the model back: {clock.rounds[-1]}")
-    else:
-        asking, spent = MarkovParticipation.optimal(config["clients"], 15, 10, options=options), Times()
-        asking.policy.plan = timed(asking.policy.plan, spent)  # type: ignore[method-assign]
-        asking.start(grid, model(1000), rounds)
-        times = spent.after_first()
-    return times
+def handback(grid, config):
+    """Run rounds in which clients hand a large model back, and return their times."""
+    clock = TimedRounds()
+    strategy = RandomSelection(15, options=_PATIENT, observer=clock)
+    strategy.start(grid, model(PARAMETERS), config["rounds"])
+    if any(r.trained != 15 for r in clock.rounds):
+        raise RuntimeError(f"not all clients handed the model back: {clock.rounds[-1]}")
+    return clock.times.after_first()
+
+
+def ask(grid, config):
+    """Run rounds in which all clients are asked, and return the times of the questions."""
+    asking, spent = MarkovParticipation.optimal(config["clients"], 15, 10, options=_PATIENT), Times()
+    asking.policy.plan = timed(asking.policy.plan, spent)  # type: ignore[method-assign]
+    asking.start(grid, model(1000), config["rounds"])
+    return spent.after_first()
 
 
 def run(data):
     """Measure both exchanges on both engines."""
-    for what, clients, rounds, limit, title in (
-        (HANDBACK, 100, 8, 1 / 15, "15 of 100 clients hand a 1.6 M-parameter record back, aggregated, local engine"),
-        (ASK, 1000, 5, 1 / 50, "asking 1000 clients, local engine"),
+    for play, clients, rounds, limit, title in (
+        (handback, 100, 8, 1 / 15, "15 of 100 clients hand a 1.6 M-parameter record back, aggregated, local engine"),
+        (ask, 1000, 5, 1 / 50, "asking 1000 clients, local engine"),
     ):
         with tempfile.TemporaryDirectory() as folder:
-            config = {"what": what, "clients": clients, "rounds": rounds, "seed": 1, "runs-dir": folder, "out": ""}
+            config = {"clients": clients, "rounds": rounds, "seed": 1, "runs-dir": folder}
             with written_together() as write:
                 ours = play(LocalGrid(client_app, config, clients, write), config)
-            config |= {"runs-dir": f"{folder}/ray", "out": f"{folder}/times.json"}
+            config |= {"what": f"engines:{play.__name__}", "runs-dir": f"{folder}/ray", "out": f"{folder}/times.json"}
             yield ratio_row(title, "Flower's Ray engine", limit, ours, _on_ray(config, clients), elsewhere=True)
 
 

@@ -22,7 +22,7 @@ from aoi_fl.lab.benchmarks.base import ROOT, Skipped
 
 _COMMAND, _END = 120.0, 15.0  # seconds that a command may take, and a program's end
 _START = 60.0  # seconds until a SuperLink listens
-_HOST = "127.0.0.1"
+HOST, CONNECTION = "127.0.0.1", "bench"  # where all run, and by what name ``flwr`` finds the SuperLink
 _PRIVATE = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -59,17 +59,13 @@ class Addresses:
     def of_superlink(self, *, fleet: bool = True) -> list[str]:
         """Return the arguments of ``flower-superlink``; a simulation has no Fleet API."""
         if not OVER_GRPC:
-            return [f"--host={_HOST}", f"--port={self.runtime}"]
+            return [f"--host={HOST}", f"--port={self.runtime}"]
         apis = {"serverappio": self.runtime, "control": self.control} | ({"fleet": self.fleet} if fleet else {})
-        return [f"--{api}-api-address={_HOST}:{port}" for api, port in apis.items()]
+        return [f"--{api}-api-address={HOST}:{port}" for api, port in apis.items()]
 
     def of_supernode(self, port: int) -> list[str]:
         """Return the arguments of a ``flower-supernode`` that serves its apps on a port."""
-        return [f"--superlink={_HOST}:{self.fleet}", *own_address(port)]
-
-    def connection(self, name: str) -> str:
-        """Return the lines of Flower's ``config.toml`` that connect ``flwr`` without TLS."""
-        return f'[superlink.{name}]\naddress = "{_HOST}:{self.control}"\ninsecure = true\n'
+        return [f"--superlink={HOST}:{self.fleet}", *own_address(port)]
 
 
 class Programs:
@@ -103,28 +99,31 @@ class Programs:
     def await_ports(self, process, ports, seconds):
         """Wait until a program listens; raise Skipped if it ends or times out."""
         deadline = time.monotonic() + seconds
-
-        def wait():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise Skipped(f"Flower's SuperLink did not listen: {self.log_tail()}")
-            time.sleep(0.1)
-
         for port in ports:
-            _listens(port, wait)
+            while not _listens(port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise Skipped(f"Flower's SuperLink did not listen: {self.log_tail()}")
+                time.sleep(0.1)
 
-    def superlink(self, connection, *flags, fleet=True):
-        """Start Flower's SuperLink without TLS and return its addresses once it listens; ``flwr`` finds it by name."""
+    def connect(self, port, authority=None):
+        """Make the SuperLink with this port of its Control API known, over TLS with an authority's certificate."""
+        address = f"{HOST}:{port}"
+        trust = f'root-certificates = "{authority}"' if authority else "insecure = true"
+        (self.folder / "config.toml").write_text(f'[superlink.{CONNECTION}]\naddress = "{address}"\n{trust}\n')
+        self.control = ControlApi(address, authority and authority.read_bytes())
+
+    def superlink(self, *flags, fleet=True):
+        """Start Flower's SuperLink without TLS and return its addresses once it listens."""
         addresses = Addresses.free()
-        (self.folder / "config.toml").write_text(addresses.connection(connection))
+        self.connect(addresses.control)
         fixed = ["--insecure", "--disable-runtime-dependency-installation", *addresses.of_superlink(fleet=fleet)]
         self.await_ports(self.start("flower-superlink", *fixed, *flags), [addresses.control], _START)
-        self.control = ControlApi(f"127.0.0.1:{addresses.control}", None)
         return addresses
 
-    def submit(self, app, connection, settings, *more):
+    def submit(self, app, settings, *more):
         """Submit an app with settings in Flower's syntax; return the run's id, or raise Skipped."""
         done = subprocess.run(
-            ["flwr", "run", str(app), connection, "--run-config", settings, *more, "--format", "json"],
+            ["flwr", "run", str(app), CONNECTION, "--run-config", settings, *more, "--format", "json"],
             env=self.environment,
             capture_output=True,
             text=True,
@@ -183,10 +182,10 @@ class Programs:
 
 
 @contextmanager
-def programs():
+def programs(kind=Programs):
     """Yield programs to start, in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Programs(Path(folder))
+        made = kind(Path(folder))
         try:
             yield made
         finally:
@@ -200,19 +199,16 @@ def simulate(app, settings, nodes, seconds=600.0):
     """
     with programs() as running:
         (running.folder / "run.toml").write_text(tomli_w.dumps(settings))  # KEY=VALUE cannot contain both quotes
-        running.superlink("ray", "--simulation", "--isolation=subprocess", fleet=False)
+        running.superlink("--simulation", "--isolation=subprocess", fleet=False)
         federation = f"num-supernodes={nodes} client-resources-num-cpus=1 client-resources-num-gpus=0.0"
-        run_id = running.submit(app, "ray", str(running.folder / "run.toml"), "--federation-config", federation)
+        run_id = running.submit(app, str(running.folder / "run.toml"), "--federation-config", federation)
         ended = running.result_of(run_id, seconds, lambda: running.end_of(run_id))
         return ended, running.control.log(run_id)
 
 
-def _listens(port, wait):
-    """Return once a process listens on a port; call ``wait``, which may raise, between tries."""
-    while True:
-        try:
-            socket.create_connection((_HOST, port), 1).close()
-        except OSError:
-            wait()
-        else:
-            return
+def _listens(port):
+    try:
+        socket.create_connection((HOST, port), 1).close()
+    except OSError:
+        return False
+    return True

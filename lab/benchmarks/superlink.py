@@ -8,7 +8,6 @@ from aoi_fl.flower.superlink import free_ports
 from aoi_fl.lab.benchmarks.processes import programs
 
 OURS, FLOWERS = (sys.executable, "-m", "aoi_fl.client.supernode"), ("flower-supernode",)
-CONNECTION = "bench"
 _PATIENCE = 600.0  # seconds for one run
 
 
@@ -16,12 +15,10 @@ _PATIENCE = 600.0  # seconds for one run
 def started(nodes, config=""):
     """Start a SuperLink and a SuperNode with each command; yield the programs.
 
-    They submit to ``CONNECTION``.
-
     ``config`` is added to the configuration of every node, in Flower's syntax.
     """
     with programs() as running:
-        addresses = running.superlink(CONNECTION)
+        addresses = running.superlink()
         for i, (command, port) in enumerate(zip(nodes, free_ports(len(nodes)), strict=True)):
             about = f"--node-config=partition-id={i} num-partitions={len(nodes)} {config}".rstrip()
             running.start(*command, "--insecure", *addresses.of_supernode(port), about)
@@ -40,7 +37,7 @@ def deployment(nodes, config=""):
 
         def submit(app, settings):
             out.unlink(missing_ok=True)
-            run = running.submit(app, CONNECTION, f'{settings} out="{out}"'.strip())
+            run = running.submit(app, f'{settings} out="{out}"'.strip())
             found = running.result_of(run, _PATIENCE, lambda: out.read_text() if out.exists() else "")
             return json.loads(found)
 

@@ -34,17 +34,6 @@ class Availability:
     period: float
 
     @classmethod
-    def from_spells(cls, spells: list[list[tuple[float, float]]], period: float) -> "Availability":
-        """Return the availability of one list of (begin, end) a client.
-
-        >>> Availability.from_spells([[(0, 5)], []], 10.0).here(3.0).tolist()
-        [True, False]
-        """
-        rows = np.array([spell for client in spells for spell in client], dtype=np.float64).reshape(-1, 2)
-        offsets = np.cumsum([0, *map(len, spells)], dtype=np.int64)
-        return cls(offsets, rows[:, 0].copy(), rows[:, 1].copy(), period)
-
-    @classmethod
     def from_changes(cls, offsets: ArrayLike, seconds: ArrayLike, present: ArrayLike, period: float) -> "Availability":
         """Return the availability of changes: client i is ``present[j]`` from ``seconds[j]`` on, j in its rows.
 
@@ -144,7 +133,8 @@ class Availability:
     def shares_by(self, seconds: float) -> Floats:
         """Return (n,) the share of the time up to a second in which each client is available.
 
-        >>> Availability.from_spells([[(0, 5)], [(8, 10)], []], period=10.0).shares_by(20.0).tolist()
+        >>> found = Availability(np.array([0, 1, 2, 2]), np.array([0.0, 8.0]), np.array([5.0, 10.0]), period=10.0)
+        >>> found.shares_by(20.0).tolist()
         [0.5, 0.2, 0.0]
         """
         periods, rest = divmod(seconds, self.period)

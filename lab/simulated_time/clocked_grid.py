@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 
 from aoi_fl import protocol
 from aoi_fl.flower.messages import RunValue
-from aoi_fl.lab.simulated_time.devices import DeviceTrace
+from aoi_fl.lab.simulated_time.devices import DeviceTrace, Fates
 from aoi_fl.lab.simulated_time.virtual_clock import VirtualClock
 from aoi_fl.protocol import Introduction, coding
 from aoi_fl.science.errors import ConfigError
@@ -30,9 +30,10 @@ class ClockedGrid(LocalGrid):
 
     Parameters
     ----------
-    client_app, run_config, nodes, settle : as in :class:`aoi_fl.server.engine.local.LocalGrid`; ``run_config`` also
+    client_app, run_config, nodes : as in :class:`aoi_fl.server.engine.local.LocalGrid`; ``run_config`` also
         sets the local epochs or steps, the batch size and the compression of updates
     trace : the devices, one for each node
+    settle : as in LocalGrid
 
     Attributes
     ----------
@@ -48,8 +49,8 @@ class ClockedGrid(LocalGrid):
         client_app: ClientApp,
         run_config: Mapping[str, RunValue],
         nodes: int,
-        settle: Callable[[], None],
         trace: DeviceTrace,
+        settle: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(client_app, run_config, nodes, settle)
         if not len(trace.availability.begins):
@@ -90,8 +91,9 @@ class ClockedGrid(LocalGrid):
         self._enrolling = False
         sent = [self._waiting[i] for i in ids]
         for kind in dict.fromkeys(message.metadata.message_type for message in sent):
-            for message_id in self._depart(kind, [m for m in sent if m.metadata.message_type == kind]):
-                del self._waiting[message_id]
+            self._depart(kind, [m for m in sent if m.metadata.message_type == kind])
+        for lost in filter(lambda i: np.isinf(self.clock.arrives(i)), ids):
+            del self._waiting[lost]
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
@@ -119,29 +121,32 @@ class ClockedGrid(LocalGrid):
     def _has_come(self, message_id: str) -> bool:
         return self.clock.has_come(message_id)
 
-    def _depart(self, kind: str, messages: list[Message]) -> list[str]:
-        """Send messages of one kind and return the ids of the lost ones."""
-        if kind == protocol.HELLO:  # before the clock starts, or again after a break
-            self.clock.answer_now(messages)
-            return []
+    def _depart(self, kind: str, messages: list[Message]) -> None:
+        """Send messages of one kind, and tell the clock what becomes of them."""
+        now = self.clock.now()
+        if kind == protocol.HELLO:  # before the clock starts, or again after a break: answered at once
+            at_once = np.full(len(messages), now)
+            self.clock.depart(messages, Fates(at_once, at_once))
+            return
         devices = self._devices or self._begin()
         clients = np.array([self._number[message.metadata.dst_node_id] for message in messages])
         if protocol.category(kind) == protocol.QUERY:
-            return self.clock.depart(messages, clients, devices, devices.seconds(clients, np.zeros(len(clients))))
+            self.clock.depart(messages, devices.fates(clients, now, devices.seconds(clients, 0.0)))
+            return
         sizes = {id(message.content): _bytes(message) for message in messages}  # most messages share one content
         down = np.array([sizes[id(message.content)] for message in messages], dtype=np.float64)
-        trains = _trains(messages[0])
         examples = self._examples[clients]
-        examples = self._work(examples) if trains else _EVALUATION * examples
-        seconds = devices.seconds(clients, examples, down, down * self._coded if trains else 0.0)
-        if trains:
-            short = devices.seconds(clients, np.zeros(len(clients)), down)
-            reached = np.isfinite(devices.fates(clients, self.clock.now(), short).arrives)
+        if not _trains(messages[0]):
+            seconds = devices.seconds(clients, _EVALUATION * examples, down)
+        else:
+            seconds = devices.seconds(clients, self._work(examples), down, down * self._coded)
+            short = devices.seconds(clients, 0.0, down)
+            reached = np.isfinite(devices.fates(clients, now, short).arrives)
             declines = [bool(hears) and self._sits_out(m) for m, hears in zip(messages, reached, strict=True)]
             seconds = np.where(declines, short, seconds)
             self.clock.model = float(down.max())
             self.clock.foresight = self._foreseen(devices)
-        return self.clock.depart(messages, clients, devices, seconds)
+        self.clock.depart(messages, devices.fates(clients, now, seconds))
 
     def _begin(self) -> DeviceTrace:
         """Make the devices, once the clients have reported their numbers of examples."""

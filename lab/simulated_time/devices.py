@@ -76,13 +76,16 @@ class DeviceTrace:
         """Return the devices of a run with a mean local training of ``work`` examples, epochs counted."""
         return self if self.unit == "example" else replace(self, speed=self.speed / work, unit="example")
 
-    def seconds(self, clients: Ints, examples: Floats, down: float | Floats = 0.0, up: float | Floats = 0.0) -> Floats:
+    def seconds(
+        self, clients: Ints, examples: float | Floats, down: float | Floats = 0.0, up: float | Floats = 0.0
+    ) -> Floats:
         """Return (s,) how long clients take to load ``down`` bytes, train on examples, and send ``up`` bytes back.
 
-        ``examples`` (s,) counts an example once for each local epoch. The unit of the speed is an example.
+        ``examples`` counts an example once for each local epoch. The unit of the speed is an example.
         """
         loading = down / self.download[clients] + up / self.upload[clients]
-        return ROUND_TRIP + loading + self.speed[clients] * examples
+        taken: Floats = ROUND_TRIP + loading + self.speed[clients] * examples
+        return taken
 
     def fates(self, clients: Ints, start: float, seconds: Floats) -> Fates:
         """Return the fates of work of these lengths that clients get at a time."""
@@ -91,12 +94,14 @@ class DeviceTrace:
         return Fates(np.where(leaves >= done, done, np.inf), np.minimum(done, leaves))
 
 
-def alike(availability: Availability, seconds: float = 10.0) -> DeviceTrace:
-    """Return equally fast devices with this availability; a local training takes ``seconds``."""
+def without_loading(
+    availability: Availability, speed: float | Floats = 10.0, unit: Literal["example", "training"] = "training"
+) -> DeviceTrace:
+    """Return devices with this availability that load in no time; ``speed`` is (n,), or of each."""
     free = np.full(availability.clients, np.inf)
-    return DeviceTrace(availability, np.full(availability.clients, seconds), "training", free, free)
+    return DeviceTrace(availability, np.full(availability.clients, speed, np.float64), unit, free, free)
 
 
 def steady(clients: int) -> DeviceTrace:
     """Return devices that are always available and equally fast."""
-    return alike(always(clients))
+    return without_loading(always(clients))

@@ -8,7 +8,7 @@ hours, which gives the daily pattern. Training times are lognormal and cut. ``ao
 import numpy as np
 
 from aoi_fl.lab.simulated_time.availability import DAY, Availability, offsets_of
-from aoi_fl.lab.simulated_time.devices import DeviceTrace
+from aoi_fl.lab.simulated_time.devices import DeviceTrace, without_loading
 from aoi_fl.science import draws
 from aoi_fl.science.types import Floats
 
@@ -31,8 +31,7 @@ def phones(clients: int, seed: int) -> DeviceTrace:
     """Return a recurring week of n clients; loading is part of the training."""
     rng = draws.generator(seed, 0, "habits")
     training = np.exp(rng.normal(*_TRAINING, clients)).clip(_SHORTEST, _LONGEST)
-    free = np.full(clients, np.inf)
-    return DeviceTrace(_availability(clients, rng), training, "training", free, free)
+    return without_loading(_availability(clients, rng), training)
 
 
 def _availability(clients: int, rng: np.random.Generator) -> Availability:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import users_of
 from aoi_fl.lab.simulated_time.availability import Availability, bernoulli, refuse
-from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike, steady
+from aoi_fl.lab.simulated_time.devices import DeviceTrace, steady, without_loading
 from aoi_fl.lab.simulated_time.phone_availability import phones
 from aoi_fl.learning import archive
 from aoi_fl.protocol.files import is_file
@@ -65,7 +65,7 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
             raise ConfigError(
                 "clock", clock, "bernoulli:SHARE with a number", "Write for instance bernoulli:0.3."
             ) from None
-        return alike(bernoulli(clients, available, seed))
+        return without_loading(bernoulli(clients, available, seed))
     trace = read_trace(_file(clock))
     try:
         return trace.first(clients)

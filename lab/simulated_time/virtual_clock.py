@@ -13,11 +13,11 @@ import numpy as np
 from flwr.app import Message
 
 from aoi_fl.lab.simulated_time.availability import Availability
-from aoi_fl.lab.simulated_time.devices import DeviceTrace
+from aoi_fl.lab.simulated_time.devices import Fates
 from aoi_fl.protocol.clock import Clock
 from aoi_fl.protocol.records import State
 from aoi_fl.science.selection import Foresight
-from aoi_fl.science.types import Floats, Ints, Mask
+from aoi_fl.science.types import Mask
 
 
 class Flight(NamedTuple):
@@ -67,26 +67,11 @@ class VirtualClock(Clock):
         """Let time pass; it never runs back."""
         self._now = max(self._now, when)
 
-    def depart(self, messages: Sequence[Message], clients: Ints, devices: DeviceTrace, seconds: Floats) -> list[str]:
-        """Record sent messages with the time that each takes; return the ids of the lost ones.
-
-        Parameters
-        ----------
-        messages : s of one kind, with their ids
-        clients, seconds : (s,) their clients, and the time that each client works and loads
-        """
-        fates = devices.fates(clients, self._now, seconds)
+    def depart(self, messages: Sequence[Message], fates: Fates) -> None:
+        """Record sent messages, which have ids, with their (s,) fates."""
         for message, arrives, stops in zip(messages, fates.arrives.tolist(), fates.stops.tolist(), strict=True):
             about = message.metadata
             self._flights[about.message_id] = Flight(self._now, arrives, stops, self._now + about.ttl)
-        lost = np.isinf(fates.arrives)
-        return [message.metadata.message_id for message, gone in zip(messages, lost, strict=True) if gone]
-
-    def answer_now(self, messages: Sequence[Message]) -> None:
-        """Record messages that are answered at once, whether their clients are available or not."""
-        for message in messages:
-            about = message.metadata
-            self._flights[about.message_id] = Flight(self._now, self._now, self._now, self._now + about.ttl)
 
     def has_come(self, message_id: str) -> bool:
         """Return whether a message's reply has arrived or is foreseen."""

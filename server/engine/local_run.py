@@ -59,7 +59,7 @@ def run_local(
             stack.callback(torch.set_num_threads, torch.get_num_threads())
         write_states = stack.enter_context(written_together(alone=workers == 1))
         if trace is not None:
-            grid: LocalGrid = simulated.ClockedGrid(app, run_config, nodes, write_states, trace)
+            grid: LocalGrid = simulated.ClockedGrid(app, run_config, nodes, trace, write_states)
         elif workers == 1:
             grid = LocalGrid(app, run_config, nodes, write_states)
         else:

@@ -13,6 +13,7 @@ from aoi_fl.docker.nodes import ClusterNodes
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.superlink import free_ports
 from aoi_fl.flower.versions import OVER_GRPC
+from aoi_fl.lab.benchmarks.base import APP
 from aoi_fl.lab.benchmarks.fleet.link import superlink
 
 CLIENTS = 3
@@ -32,7 +33,7 @@ pytestmark = [
 
 def registered(link, folder):
     """Make the clients' keys in a folder, let them in, and return them as the SuperLink knows them."""
-    clients = ClusterNodes(link.control(), folder)
+    clients = ClusterNodes(link.control, folder)
     for i in range(CLIENTS):
         key = folder / f"{i}.key"
         make_client_key(key, key.with_suffix(".pub"))
@@ -64,8 +65,9 @@ def played(link, clients):
     while len(clients.online()) < CLIENTS:
         time.sleep(0.5)
     notes = link.folder / "notes"
-    about = {"what": "fleet", "clients": CLIENTS, "per-round": 1, "rounds": 5, "round-seconds": 20.0, "out": str(notes)}
-    link.submit(" ".join(f"{k}={json.dumps(v)}" for k, v in about.items()))
+    about = {"what": "fleet.server:play", "clients": CLIENTS, "per-round": 1, "rounds": 5, "round-seconds": 20.0}
+    about["out"] = str(notes)
+    link.submit(APP, " ".join(f"{k}={json.dumps(v)}" for k, v in about.items()))
     lines: list[dict[str, Any]] = []
     begun = time.monotonic()
     while not lines or "ended" not in lines[-1]:

@@ -9,16 +9,15 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from aoi_fl.cli.keys import pairs
 from aoi_fl.config.run import RunConfig
-from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
-from aoi_fl.lab.simulated_time.devices import DeviceTrace
+from aoi_fl.lab.simulated_time.devices import DeviceTrace, without_loading
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.engine.local_run import run_local
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read_run
 from aoi_fl.strategies.round.exchange import Exchange
-from tests.fakes import ToyApp, unchanged, zeros
+from tests.fakes import ToyApp, availability, unchanged, zeros
 from tests.ledgers import parts_of, rounds_of
 from tests.refusals import refused
 from tests.server.interrupted import run_here
@@ -40,9 +39,7 @@ def grid(ran):
         ran.append(client)
         return array
 
-    free = np.full(4, np.inf)
-    trace = DeviceTrace(Availability.from_spells(SPELLS, 100.0), np.array(SECONDS), "example", free, free)
-    return ClockedGrid(ToyApp(learn), {}, 4, lambda: None, trace)
+    return ClockedGrid(ToyApp(learn), {}, 4, without_loading(availability(SPELLS, 100.0), SECONDS, "example"))
 
 
 def messages_to(grid, clients, round_=""):
@@ -92,9 +89,9 @@ def test_time_passes_without_available_nodes(grid):
 
 def lone(spells, training=1.0, download=1.0, upload=1.0, **config):
     """Return a grid of a single client."""
-    there = Availability.from_spells([spells], 100.0)
-    trace = DeviceTrace(there, np.array([training]), "example", np.array([download]), np.array([upload]))
-    return ClockedGrid(ToyApp(unchanged), config, 1, lambda: None, trace)
+    speeds = [np.array([each]) for each in (training, download, upload)]
+    trace = DeviceTrace(availability([spells], 100.0), speeds[0], "example", *speeds[1:])
+    return ClockedGrid(ToyApp(unchanged), config, 1, trace)
 
 
 def test_model_transfer_and_epochs_take_their_time():

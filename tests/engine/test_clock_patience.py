@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
-from aoi_fl.lab.simulated_time.devices import DeviceTrace
+from aoi_fl.lab.simulated_time.devices import without_loading
 from aoi_fl.strategies import (
     AgeAwareStrategy,
     MarkovParticipation,
@@ -16,7 +15,7 @@ from aoi_fl.strategies import (
     RoundOptions,
 )
 from aoi_fl.strategies.selection.selector import FedCSSelection, OortSelection
-from tests.fakes import Notes, ToyApp, zeros
+from tests.fakes import Notes, ToyApp, availability, zeros
 
 N, DEADLINE = 4, 100.0
 LONG = 10_000.0
@@ -35,10 +34,9 @@ def grid_of(folder, seconds, spells=(), upload=np.inf, broken=(), settle=lambda:
     app = ToyApp(learn, examples=1, loss=None)
     there = [[(0, LONG)] for _ in seconds]
     there[-1] = list(spells) or there[-1]
-    free = np.full(N, np.inf)
-    up = np.array([np.inf] * (N - 1) + [upload])
-    trace = DeviceTrace(Availability.from_spells(there, LONG), np.array(seconds), "example", free, up)
-    return ClockedGrid(app, {"runs-dir": str(folder), "seed": 5}, N, settle, trace)
+    trace = without_loading(availability(there, LONG), seconds, "example")
+    trace.upload[-1] = upload
+    return ClockedGrid(app, {"runs-dir": str(folder), "seed": 5}, N, trace, settle)
 
 
 def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=False, upload=np.inf, broken=(), **options):

@@ -22,9 +22,9 @@ from aoi_fl.client.poll_schedule import HEARTBEAT
 from aoi_fl.client.state import written_together
 from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.messages import context, in_error, sign
+from aoi_fl.lab.benchmarks.base import APP
 from aoi_fl.lab.benchmarks.echo import client_app
-from aoi_fl.lab.benchmarks.fleet.behaviour import BEHAVIOURS
-from aoi_fl.lab.benchmarks.fleet.link import failure, register, superlink
+from aoi_fl.lab.benchmarks.fleet.link import failure, superlink
 from aoi_fl.lab.benchmarks.fleet.node import Traffic, VirtualNode
 from aoi_fl.lab.benchmarks.fleet.virtual import Node, channels, public_pem
 from aoi_fl.lab.benchmarks.processes import Programs
@@ -228,7 +228,7 @@ async def live(node: Hostile, forms) -> None:
 
 async def follow(link, run_id, path, lying) -> list[dict]:
     """Return the lines of the ServerApp's notes when the run is over."""
-    control, begun = link.control(), time.monotonic()
+    control, begun = link.control, time.monotonic()
     lines: list[dict] = []
     while not any("ended" in line for line in lines):
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -243,20 +243,17 @@ async def follow(link, run_id, path, lying) -> list[dict]:
 
 async def play(link, forms) -> tuple[list[dict], list[str]]:
     keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(HONEST + 1)]
-    await asyncio.to_thread(register, link.control(), [public_pem(key) for key in keys])
+    await asyncio.to_thread(list, map(link.control.register, map(public_pem, keys)))
     lines = channels(link.fleet, link.authority, HONEST + 1)
     traffic, configs = Traffic(), dict[int, dict]()
-    honest = [
-        VirtualNode(i, lines[i], keys[i], BEHAVIOURS["ours"], False, link.folder, traffic, configs)
-        for i in range(HONEST)
-    ]
+    honest = [VirtualNode(i, lines[i], keys[i], "ours", link.folder, traffic, configs) for i in range(HONEST)]
     liar = Hostile(lines[-1], keys[-1], {"partition-id": HONEST, "state-dir": str(link.folder), "seed": HONEST})
     for node in honest:
         node.start()
     lying = asyncio.create_task(live(liar, forms))
     notes = link.folder / "notes"
     settings = {
-        "what": "fleet",
+        "what": "fleet.server:play",
         "clients": HONEST + 1,
         "per-round": HONEST + 1,
         "coordination": "broadcast",
@@ -267,7 +264,8 @@ async def play(link, forms) -> tuple[list[dict], list[str]]:
         "packing": "none",  # as its lies are plain arrays
     }
     try:
-        run_id = await asyncio.to_thread(link.submit, " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items()))
+        text = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
+        run_id = await asyncio.to_thread(link.submit, APP, text)
         found = await follow(link, run_id, notes, lying)
     finally:
         lying.cancel()

@@ -15,7 +15,7 @@ from aoi_fl.docker.nodes import read_pems
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.versions import FLOWER, OVER_GRPC
 from aoi_fl.lab.benchmarks.fleet.link import failure, superlink
-from aoi_fl.lab.benchmarks.superlink import CONNECTION, FLOWERS, OURS, deployment, started
+from aoi_fl.lab.benchmarks.superlink import FLOWERS, OURS, deployment, started
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read
 
@@ -46,7 +46,7 @@ def test_clients_of_a_deployment_have_the_shares_of_a_simulation(aoi, tmp_path):
     keys |= {"policy": "random", "model": "lr", "local-epochs": 1, "run-name": "shares"}
     with started([OURS] * 3) as running:
         settings = " ".join(f"{k}={json.dumps(v)}" for k, v in keys.items())
-        run = running.submit(Path(__file__).parents[2], CONNECTION, f'{settings} runs-dir="{tmp_path / "cluster"}"')
+        run = running.submit(Path(__file__).parents[2], f'{settings} runs-dir="{tmp_path / "cluster"}"')
         deadline = time.monotonic() + 600
         while not (end := running.end_of(run)) and time.monotonic() < deadline:
             time.sleep(1)
@@ -65,13 +65,13 @@ def test_clients_of_a_deployment_have_the_shares_of_a_simulation(aoi, tmp_path):
 def test_registered_supernodes_train_over_https(tmp_path):
     """As docker/http.yaml starts it: TLS, keys, a ServerApp outside; the SuperLink knows the clients' names."""
     with superlink() as link:
-        control = link.control()
+        control = link.control
         for i, name in enumerate(("anna", "ben", "eve")):
             make_client_key(tmp_path / name, tmp_path / f"{name}.pub")
             if name != "eve":
                 control.register(read_pems(tmp_path / f"{name}.pub")[0] + b"\n", name)
             link.start_supernode(tmp_path / name, f"partition-id={i} num-partitions=3")
-        run, out = link.submit(f'out="{tmp_path / "out"}"', APP), tmp_path / "out"
+        run, out = link.submit(APP, f'out="{tmp_path / "out"}"'), tmp_path / "out"
         until = time.monotonic() + 300  # on a busy machine
         while not out.exists():
             assert time.monotonic() < until and not failure(control, run), f"{failure(control, run)} {link.log_tail()}"
@@ -97,7 +97,7 @@ def test_the_doctor_tries_a_key_over_https(tmp_path, monkeypatch):
             return finding.check, finding.status
 
         assert found() == ("registration", "fail")
-        link.control().register(read_pems(tmp_path / "key.pub")[0] + b"\n", "anna")
+        link.control.register(read_pems(tmp_path / "key.pub")[0] + b"\n", "anna")
         for _ in range(2):  # the second time shows that the first one left
             assert found() == ("registration", "ok")
         late = datetime.now(UTC) - timedelta(seconds=400)

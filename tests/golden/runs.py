@@ -18,13 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
-from aoi_fl.lab.simulated_time.devices import DeviceTrace
+from aoi_fl.lab.simulated_time.devices import without_loading
 from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import Resume
-from tests.fakes import Notes, ScriptedGrid, ToyApp, of, record_of, spells
+from tests.fakes import Notes, ScriptedGrid, ToyApp, availability, of, record_of, spells
 
 HERE = Path(__file__).parent
 N, ROUNDS, CUT = 12, 10, 6  # clients, rounds, and the round after which a run is cut
@@ -142,8 +141,7 @@ def trace():
     """Return devices of which each is there for minutes and away for one, and trains for 1 to 60 seconds."""
     rng, end = np.random.default_rng(3), 5_000.0
     present = [spells(rng, 90.0, 30.0, end) for _ in range(N)]
-    free = np.full(N, np.inf)
-    return DeviceTrace(Availability.from_spells(present, end), rng.uniform(0.05, 0.9, N), "example", free, free)
+    return without_loading(availability(present, end), rng.uniform(0.05, 0.9, N), "example")
 
 
 def churning(grid):
@@ -169,10 +167,7 @@ def play(row, kind, folder, *, cut=0, after=None):
         rates = [rate * config.sent / sum(RATES) for rate in RATES]
     notes, app = Notes({cut}), app_of(fails=kind == "evaluating")
     about = {"runs-dir": str(folder), "seed": 3}
-    if timed:
-        grid = ClockedGrid(app, about, N, lambda: None, trace())
-    else:
-        grid = ScriptedGrid(app, about, N + 1, present=churning)
+    grid = ClockedGrid(app, about, N, trace()) if timed else ScriptedGrid(app, about, N + 1, present=churning)
     model, resume = MODEL, None
     if after is not None:
         model = {name: _array(array) for name, array in after["model"].items()}

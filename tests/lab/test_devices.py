@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.devices import DeviceTrace
+from tests.fakes import availability
 
 # Client 0 is there at both ends of the period of 100 s, client 1 in its middle, client 2 never, client 3 always.
-BY_HAND = Availability.from_spells([[(0, 10), (40, 60), (90, 100)], [(30, 50)], [], [(0, 100)]], 100)
+BY_HAND = availability([[(0, 10), (40, 60), (90, 100)], [(30, 50)], [], [(0, 100)]], 100)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_next_arrival_of_a_shifted_trace_is_available():
         edges = np.sort(rng.uniform(0, 7200, 4))
         edges[0] *= rng.integers(2)  # or 0, where the period begins
         spells = [[tuple(edges[:2])], [tuple(edges[2:])]]
-        found = Availability.from_spells(spells, 7200.0).starting(3600.0 * int(rng.integers(0, 200)))
+        found = availability(spells, 7200.0).starting(3600.0 * int(rng.integers(0, 200)))
         when, here = found.next_present(float(rng.uniform(0, 50_000)))
         assert here.any() and (found.until(when)[here] > when).all()
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from aoi_fl.lab.rivals.refl import Refl
-from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.science.selection import Foresight
 from aoi_fl.strategies.aggregation.mean import late_weights
+from tests.fakes import availability
 from tests.lab.reports import report
 from tests.science import populations
 
@@ -18,7 +18,7 @@ def population(n, available=None):
 
 def test_absence_is_forecast_one_to_two_rounds_ahead():
     spells = [[(0, 100)], [(0, 19)], [(0, 31)], [(0, 5), (19, 50)], [(0, 5), (22, 50)]]
-    foreseen = Foresight(Availability.from_spells(spells, 200.0).until, np.full(5, 10.0), np.zeros(5))
+    foreseen = Foresight(availability(spells, 200.0).until, np.full(5, 10.0), np.zeros(5))
     now = replace(population(5), now=10.0, foresight=foreseen)
     selector = Refl(2, 1)
     assert selector.forecast(now).tolist() == [1, 0, 1, 1, 0]  # there from 20 to 30, all the time?
@@ -27,7 +27,7 @@ def test_absence_is_forecast_one_to_two_rounds_ahead():
 
 
 def test_the_mean_length_of_a_round():
-    foreseen = Foresight(Availability.from_spells([[(0, 500)]], 1000.0).until, np.array([40.0]), np.zeros(1))
+    foreseen = Foresight(availability([[(0, 500)]], 1000.0).until, np.array([40.0]), np.zeros(1))
     selector, at = Refl(1, 1), lambda now: replace(population(1), now=now, foresight=foreseen)
     lengths = []
     for round_, now in enumerate((0.0, 20.0, 60.0), 1):

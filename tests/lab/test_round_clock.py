@@ -4,20 +4,19 @@ import numpy as np
 import pytest
 
 from aoi_fl.lab.rivals.fedcs import FedCS
-from aoi_fl.lab.simulated_time.availability import Availability, always
-from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike, steady
+from aoi_fl.lab.simulated_time.availability import always
+from aoi_fl.lab.simulated_time.devices import DeviceTrace, steady, without_loading
 from aoi_fl.lab.simulated_time.round_clock import RoundClock
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
+from tests.fakes import availability
 from tests.science.populations import equals
 
-SPELLS = Availability.from_spells([[(0, 100)], [(0, 15), (40, 100)], [(20, 100)], [(0, 100)]], 100.0)
+SPELLS = availability([[(0, 100)], [(0, 15), (40, 100)], [(20, 100)], [(0, 100)]], 100.0)
 
 
 def clock(**how):
-    free = np.full(4, np.inf)
-    devices = DeviceTrace(SPELLS, np.array([9.0, 19.0, 9.0, 49.0]), "example", free, free).devices(1.0)
-    return RoundClock(devices, np.ones(4), **how)
+    return RoundClock(without_loading(SPELLS, [9.0, 19.0, 9.0, 49.0], "example"), np.ones(4), **how)
 
 
 def test_a_round_by_hand():
@@ -38,7 +37,7 @@ def test_a_round_that_waits_for_no_more_than_are_enough_by_hand():
 
 
 def test_no_round_begins_after_time_is_up_while_nobody_is_there():
-    gone = alike(Availability.from_spells([[(0, 95)]] * 2, 86400.0), 9.0).devices(1.0)
+    gone = without_loading(availability([[(0, 95)]] * 2, 86400.0), 9.0).devices(1.0)
     gap = RoundClock(gone, np.ones(2), 30.0, until=3600)
     history = simulate(RandomSelector(1, 1), equals(2), 999, 1, clock=gap)
     assert gap.now == pytest.approx(3600, abs=2) and not len(history.selection(history.rounds).clients)
@@ -46,7 +45,7 @@ def test_no_round_begins_after_time_is_up_while_nobody_is_there():
 
 def test_loading_takes_time_and_time_ends_a_play():
     slow = DeviceTrace(always(2), np.array([4.0, 4.0]), "example", np.array([10.0, 5.0]), np.array([2.0, np.inf]))
-    made = RoundClock(slow.devices(1.0), np.ones(2), model=10.0, until=30.0)
+    made = RoundClock(slow, np.ones(2), model=10.0, until=30.0)
     assert made.seconds.tolist() == [1 + 1 + 4 + 5, 1 + 2 + 4]
     assert simulate(RandomSelector(2, 1), equals(2), 100, 1, clock=made).rounds == 3 and made.now == 33.0
 

@@ -119,7 +119,7 @@ def recorded(folder):
 def wait_for(folder, round_, process):
     """Wait until a round is committed, or the process has ended."""
     while recorded(folder) < round_ and process.is_alive():
-        time.sleep(0.002)
+        time.sleep(0.01)
 
 
 # A program that sends itself a signal in the middle of writing a round down; {point} names the step.

@@ -3,11 +3,9 @@
 import math
 from functools import partial
 
-import numpy as np
-
 from aoi_fl.lab.simulated_time.availability import always
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
-from aoi_fl.lab.simulated_time.devices import DeviceTrace
+from aoi_fl.lab.simulated_time.devices import without_loading
 from tests.fakes import (
     MODEL,
     TRAIN,
@@ -25,10 +23,8 @@ WORK = [9.0, 9.0, 9.0, 48.0]  # seconds, and one more there and back: rounds end
 
 
 def clocked(app, config, nodes, work=WORK):
-    seconds = np.array([one / examples_of(client) for client, one in enumerate(work)])
-    free = np.full(nodes, np.inf)
-    trace = DeviceTrace(always(nodes), seconds, "example", free, free)
-    return ClockedGrid(app, config, nodes, lambda: None, trace)
+    seconds = [one / examples_of(client) for client, one in enumerate(work)]
+    return ClockedGrid(app, config, nodes, without_loading(always(nodes), seconds, "example"))
 
 
 def late(folder, rounds, late_rounds, grid=clocked, timeout=20.0):

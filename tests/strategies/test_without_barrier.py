@@ -11,9 +11,9 @@ from flwr.serverapp import strategy as flower
 
 from aoi_fl.config.run import RunConfig
 from aoi_fl.flower.replies import error_reply
-from aoi_fl.lab.simulated_time.availability import Availability, always
+from aoi_fl.lab.simulated_time.availability import always
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
-from aoi_fl.lab.simulated_time.devices import DeviceTrace
+from aoi_fl.lab.simulated_time.devices import without_loading
 from aoi_fl.science.selection import evenly
 from aoi_fl.strategies import (
     AgeAwareStrategy,
@@ -24,7 +24,7 @@ from aoi_fl.strategies import (
     SelectorPolicy,
     SystematicParticipation,
 )
-from tests.fakes import HUNG, Notes, ScriptedGrid, ToyApp, everyone, play, record_of, spells
+from tests.fakes import HUNG, Notes, ScriptedGrid, ToyApp, availability, everyone, play, record_of, spells
 from tests.refusals import refused
 
 N, ROUNDS, END, POWER = 9, 14, 5000.0, 0.7
@@ -41,7 +41,7 @@ def buffered(folder, make=everyone, app=None, **how):
 
 
 def clocked(trace):
-    return lambda app, config, nodes: ClockedGrid(app, config, nodes, lambda: None, trace)
+    return lambda app, config, nodes: ClockedGrid(app, config, nodes, trace)
 
 
 class Noted:
@@ -109,10 +109,10 @@ class Events:
             yield now, [(c, s) for c, s, _ in used], lost, model
 
     def play(self, folder, resume=None, kill=(), start=None):
-        selector, free = Noted(self.at_work, self.seed), np.full(N, np.inf)
+        selector = Noted(self.at_work, self.seed)
         policy = SelectorPolicy(selector, self.at_work, PolicyTraits(self.at_work, own_weights="size", least=1))
         per_example = self.seconds / [size(client) for client in range(N)]
-        trace = DeviceTrace(Availability.from_spells(self.spells, END), per_example, "example", free, free)
+        trace = without_loading(availability(self.spells, END), per_example, "example")
         app = ToyApp(
             lambda array, client, _: 0.9 * array + client, examples=size, declares=lambda c: {"num-examples": size(c)}
         )
@@ -179,8 +179,7 @@ def test_rounds_follow_a_plain_model_of_their_events(seed, tmp_path):
 @pytest.mark.parametrize("policy", [MarkovParticipation.optimal, SystematicParticipation])
 def test_clients_that_decide_keep_as_many_at_work(policy, coordination, tmp_path):
     """Of 30 devices of unequal speed 8 are to work, and a model needs 3."""
-    seconds, free = np.random.default_rng(4).uniform(5, 60, 30), np.full(30, np.inf)
-    grid = clocked(DeviceTrace(always(30), seconds, "training", free, free))
+    grid = clocked(without_loading(always(30), np.random.default_rng(4).uniform(5, 60, 30)))
     make, how = partial(policy, 30, 3, coordination=coordination), {"buffer": 3, "at_work": 8, "late_rounds": 50}
     notes = buffered(tmp_path, make, rounds=45, nodes=30, grid=grid, train_timeout=200.0, **how)
     later = notes.rounds[15:]

@@ -10,6 +10,7 @@ from aoi_fl.lab.benchmarks.fleet.play import play
 from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
 
 _CHOICES = {"server": [*PROGRAMS], "model": [*MODELS], "packing": ["auto", "none"]}
+_CHOICES["behaviour"] = ["ours", "asleep", "stock"]
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Injected faults in the middle of a round; each returns its round and its observations."""
+"""Faults that are injected in the middle of a round; each returns its observations."""
 
 import asyncio
 from random import Random
@@ -11,45 +11,40 @@ from aoi_fl.lab.benchmarks.fleet.virtual import Node, channels
 
 ROUNDS = 3  # between two faults, so that a normal round follows each fault's round
 STRANGERS = 1000
-_MIDDLE = 0.7  # seconds after a round's end, when the next one is under way
 
 
 async def tenth(play):
     """Kill a tenth of the nodes, and start them again after the round."""
-    await asyncio.sleep(_MIDDLE)
     chosen = Random(1).sample(play.nodes, max(1, len(play.nodes) // 10))
     await asyncio.gather(*(node.stop() for node in chosen))
     for node in chosen:
         node.start()  # refused until their sessions end
-    return {"round": play.round + 1, "nodes": len(chosen)}
+    return {"nodes": len(chosen)}
 
 
 async def superlink(play):
     """Kill the SuperLink and start it again."""
-    await asyncio.sleep(_MIDDLE)
     play.link.kill()
     await asyncio.to_thread(play.link.restart)
-    return {"round": play.round + 1}
+    return {}
 
 
 async def herd(play):
     """Let all nodes disconnect and reconnect at once."""
-    await asyncio.sleep(_MIDDLE)
     there = [node for node in play.nodes if node.active.is_set()]
     for node in there:
         node.reconnect()
     await asyncio.gather(*(node.active.wait() for node in there))
-    return {"round": play.round + 1, "nodes": len(there)}
+    return {"nodes": len(there)}
 
 
 async def flood(play):
     """Call with unregistered keys, one call each, all at once."""
-    await asyncio.sleep(_MIDDLE)
     (line,) = channels(play.link.fleet, play.link.authority, 1)
     keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(STRANGERS)]
     answers = await asyncio.gather(*(_knock(Node(line, key, lambda kind, size: None)) for key in keys))
     await line.close()
-    return {"round": play.round + 1, "refused": sum(answers)}
+    return {"refused": sum(answers)}
 
 
 async def _knock(node):

@@ -10,74 +10,62 @@ import psutil
 
 from aoi_fl.docker.pki import make_all
 from aoi_fl.flower.calls import CallError
-from aoi_fl.flower.control import ControlApi
 from aoi_fl.flower.superlink import free_ports
 from aoi_fl.flower.versions import OVER_GRPC
-from aoi_fl.lab.benchmarks.base import APP, peak_memory
-from aoi_fl.lab.benchmarks.processes import Addresses, programs
+from aoi_fl.lab.benchmarks.base import peak_memory
+from aoi_fl.lab.benchmarks.processes import HOST, Addresses, Programs, programs
 from aoi_fl.lab.benchmarks.superlink import OURS
 
 _START = 240.0  # seconds until a SuperLink listens
-_HOST = "127.0.0.1"
 PROGRAMS = {"stock": ("flower-superlink",), "ours": (sys.executable, "-m", "aoi_fl.docker.superlink")}
 
 
-class SuperLink:
+class SuperLink(Programs):
     """A SuperLink that can be killed and restarted, and its SuperExec.
 
     Attributes
     ----------
-    folder, environment : folder and environment of the processes
     peak : the SuperLink's peak memory, in MiB
+    authority : certificate of the authority that signed the SuperLink's
     """
 
-    def __init__(self, running, server="ours"):
-        self._command = PROGRAMS[server]
-        make_all(running.folder)
-        self._running, self.folder, self.environment = running, running.folder, running.environment
-        self.addresses = Addresses.free()
-        self.authority = (self.folder / "trust" / "ca.crt").read_bytes()
-        self.peak, self._cpu = 0.0, 0.0
-        self._trust = trust = self.folder / "trust" / "ca.crt"
-        (self.folder / "config.toml").write_text(
-            f'[superlink.fleet]\naddress = "{_HOST}:{self.addresses.control}"\nroot-certificates = "{trust}"\n'
-        )
-        self._server = self._start()
-        running.start(
+    peak, _cpu = 0.0, 0.0
+
+    def begin(self, server):
+        """Start both; the SuperLink is ours or stock."""
+        make_all(self.folder)
+        self._command, self.addresses = PROGRAMS[server], Addresses.free()
+        self._trust = self.folder / "trust" / "ca.crt"
+        self.authority = self._trust.read_bytes()
+        self.connect(self.addresses.control, self._trust)
+        self.restart()
+        self.start(
             "flower-superexec",
             "--plugin-type=serverapp",
-            f"--appio-api-address={_HOST}:{self.addresses.runtime}",
-            f"--root-certificates={trust}",
+            f"--appio-api-address={HOST}:{self.addresses.runtime}",
+            f"--root-certificates={self._trust}",
             f"--superexec-auth-secret-file={self.folder / 'superexec' / 'secret'}",
         )
 
     @property
     def fleet(self):
         """The address of the Fleet API."""
-        return f"{_HOST}:{self.addresses.fleet}"
+        return f"{HOST}:{self.addresses.fleet}"
 
     @property
     def cpu(self):
         """CPU seconds of the SuperLink so far."""
         return self._cpu + _cpu_seconds(self._server.pid)
 
-    def control(self):
-        """Return a connection to the Control API."""
-        return ControlApi(f"{_HOST}:{self.addresses.control}", self.authority)
-
     def start_supernode(self, key, config):
         """Start our SuperNode with a private key and a configuration in Flower's syntax."""
-        self._running.start(
+        self.start(
             *OURS,
             *self.addresses.of_supernode(*free_ports(1)),
             f"--root-certificates={self._trust}",
             f"--auth-supernode-private-key={key}",
             f"--node-config={config}",
         )
-
-    def submit(self, settings, app=APP):
-        """Start a run of an app with settings in Flower's syntax, and return its id."""
-        return self._running.submit(app, "fleet", settings)
 
     def measure(self):
         """Record the peak memory so far."""
@@ -91,25 +79,18 @@ class SuperLink:
         self._server.wait()
 
     def restart(self):
-        """Restart it with the same database and ports, and wait until it listens."""
-        self._server = self._start()
-
-    def log_tail(self):
-        """Return the end of the processes' log."""
-        return self._running.log_tail()
-
-    def _start(self):
+        """Start it, again with the same database and ports, and wait until it listens."""
         root, certificate = self.folder, self.folder / "server"
         tls = [
             f"--{prefix}ssl-{what}={path}"
             for prefix in (("", "appio-") if OVER_GRPC else ("",))
             for what, path in (
-                ("ca-certfile", root / "trust" / "ca.crt"),
+                ("ca-certfile", self._trust),
                 ("certfile", certificate / "server.crt"),
                 ("keyfile", certificate / "server.key"),
             )
         ]
-        process = self._running.start(
+        self._server = self.start(
             *self._command,
             *tls,
             f"--superexec-auth-secret-file={root / 'superexec' / 'secret'}",
@@ -120,21 +101,15 @@ class SuperLink:
             *self.addresses.of_superlink(),
         )
         ports = self.addresses.control, self.addresses.fleet, self.addresses.runtime
-        self._running.await_ports(process, ports, _START)
-        return process
+        self.await_ports(self._server, ports, _START)
 
 
 @contextmanager
 def superlink(server="ours"):
     """Yield a SuperLink, ours or stock, that ends with the block, as do its descendants."""
-    with programs() as running:
-        yield SuperLink(running, server)
-
-
-def register(control, public_keys):
-    """Register these public keys of nodes."""
-    for public in public_keys:
-        control.register(public)
+    with programs(SuperLink) as link:
+        link.begin(server)
+        yield link
 
 
 def failure(control, run_id):

@@ -5,12 +5,11 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from random import Random
 
 import grpc
 
 from aoi_fl import protocol
-from aoi_fl.client.poll_schedule import HEARTBEAT, foretold, waited
+from aoi_fl.client.poll_schedule import HEARTBEAT, LONGEST_LOOK, PollSchedule, foretold, waited
 from aoi_fl.flower.messages import context
 from aoi_fl.lab.benchmarks.echo import client_app
 from aoi_fl.lab.benchmarks.fleet.virtual import Node
@@ -42,6 +41,17 @@ class Traffic:
         self.bytes += size
 
 
+class StockSchedule(PollSchedule):
+    """The polls and heartbeats of Flower's own SuperNode: every three seconds, and every thirty."""
+
+    def wait(self, now, took=0.0):
+        """Return the seconds until the next poll."""
+        return LONGEST_LOOK
+
+    def answered(self, now, following=None):
+        """Note that a message was answered: it changes nothing."""
+
+
 class VirtualNode(Node):
     """A node that runs until :meth:`stop`.
 
@@ -49,8 +59,7 @@ class VirtualNode(Node):
     ----------
     number : its partition, which determines its name
     channel, key : connection to the SuperLink, and the node's key
-    behaviour : makes the schedule of its polls
-    sleep : whether its owner allows sleep
+    behaviour : "stock", "ours", or "asleep" if its owner allows sleep
     folder : folder of clients' states
     traffic : counter of its calls
     run_configs : configurations of runs that other nodes have read
@@ -63,7 +72,6 @@ class VirtualNode(Node):
         channel,
         key,
         behaviour,
-        sleep,
         folder,
         traffic,
         run_configs,
@@ -72,9 +80,9 @@ class VirtualNode(Node):
         super().__init__(channel, key, traffic.count)
         self.name = f"client-{number}"
         self.active, self.asked = asyncio.Event(), asyncio.Event()
-        self._random = Random(number)
-        self._make_behaviour, self._behaviour = behaviour, behaviour(self._random)
-        self._config = {"partition-id": number, "state-dir": str(folder), "seed": number, "sleep": sleep}
+        self._schedule_kind = StockSchedule if behaviour == "stock" else PollSchedule
+        self._config = {"partition-id": number, "state-dir": str(folder), "seed": number}
+        self._config["sleep"] = behaviour == "asleep"
         self._traffic, self._run_configs = traffic, run_configs
         self._seconds = seconds
         self._known = set()
@@ -122,7 +130,7 @@ class VirtualNode(Node):
             begun = time.monotonic()
             letter = await self.look()
             if letter is None:
-                await self._pause(self._wake, self._behaviour.wait(time.monotonic() - begun))
+                await self._pause(self._wake, self._schedule.wait(now := time.monotonic(), now - begun))
             else:
                 await self._answer(letter)
         self._again = False
@@ -130,7 +138,7 @@ class VirtualNode(Node):
 
     async def _connect(self):
         self.active.clear()
-        self._behaviour = self._make_behaviour(self._random)
+        self._schedule = self._schedule_kind(time.monotonic())
         while True:
             try:
                 await self.activate(HEARTBEAT)
@@ -142,7 +150,7 @@ class VirtualNode(Node):
 
     async def _beat(self):
         while True:
-            interval, wait = self._behaviour.heartbeat()
+            interval, wait = self._schedule.heartbeat(time.monotonic())
             try:
                 await self.heartbeat(interval)
             except grpc.aio.AioRpcError:
@@ -181,7 +189,7 @@ class VirtualNode(Node):
         told = foretold(ask, said, self._config, trained=kind == protocol.TRAIN, spent=spent)
         if said is not None:
             self.asked.set()
-        self._behaviour.answered(told)
+        self._schedule.answered(time.monotonic(), told)
         if told.asleep:
             self._lay_down.set()
 

@@ -9,10 +9,9 @@ from itertools import count
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.state import written_together
-from aoi_fl.lab.benchmarks.base import Skipped
+from aoi_fl.lab.benchmarks.base import APP, Skipped
 from aoi_fl.lab.benchmarks.fleet import kills
-from aoi_fl.lab.benchmarks.fleet.behaviour import BEHAVIOURS
-from aoi_fl.lab.benchmarks.fleet.link import failure, register, superlink
+from aoi_fl.lab.benchmarks.fleet.link import failure, superlink
 from aoi_fl.lab.benchmarks.fleet.node import Traffic, VirtualNode
 from aoi_fl.lab.benchmarks.fleet.scenario import Played
 from aoi_fl.lab.benchmarks.fleet.virtual import channels, public_pem
@@ -35,6 +34,7 @@ _LOOKS = _IDLE | {"GetNodes", "SendTaskHeartbeat"}
 _AT_ONCE = 64  # nodes that connect at the same time
 _START = 600.0  # seconds until the ServerApp says that it begins: on a busy machine its imports take their time
 _LOOK = 0.2  # seconds between two polls of the ServerApp's notes
+_MIDDLE = 0.7  # seconds after a round's end, when the next one is under way
 _CHECK = 15  # polls between two looks at whether the run is still going
 
 
@@ -72,12 +72,12 @@ class Play:
         await self._connect()
         scenario = self.scenario
         least = scenario.start if scenario.joining else scenario.clients
-        settings = {"what": "fleet", "rounds": scenario.all_rounds, "out": str(self._notes), "least": least}
+        settings = {"what": "fleet.server:play", "rounds": scenario.all_rounds, "out": str(self._notes), "least": least}
         settings |= {name.replace("_", "-"): getattr(scenario, name) for name in _SENT}
         text = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
         joining = asyncio.create_task(self._join())
         try:
-            await self._follow(await asyncio.to_thread(self.link.submit, text))
+            await self._follow(await asyncio.to_thread(self.link.submit, APP, text))
         finally:
             joining.cancel()
             await asyncio.gather(*(node.stop() for node in self.nodes))
@@ -90,11 +90,11 @@ class Play:
         scenario = self.scenario
         keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(scenario.clients)]
         begun = time.monotonic()
-        await asyncio.to_thread(register, self.link.control(), [public_pem(key) for key in keys])
+        await asyncio.to_thread(list, map(self.link.control.register, map(public_pem, keys)))
         self.found.registered = time.monotonic() - begun
         lines = self._channels = channels(self.link.fleet, self.link.authority, min(_CHANNELS, scenario.clients))
         seconds = make_trace(GENERATED, len(keys), 1).speed if scenario.phones else [0.0] * len(keys)
-        how = BEHAVIOURS[scenario.behaviour], scenario.behaviour == "asleep", self.link.folder, self.traffic, {}
+        how = scenario.behaviour, self.link.folder, self.traffic, {}
         self.nodes = [VirtualNode(i, lines[i % len(lines)], key, *how, float(seconds[i])) for i, key in enumerate(keys)]
         begun = time.monotonic()
         first = self.nodes[: scenario.start if scenario.joining else None]
@@ -123,7 +123,7 @@ class Play:
 
     async def _follow(self, run_id):
         """Record each complete round, and inject the faults in their rounds, until the run or its time is over."""
-        control, rest = self.link.control(), ""
+        control, rest = self.link.control, ""
         try:
             async with asyncio.timeout(_START) as limit:
                 with open(self._notes, "a+", encoding="utf-8") as notes:
@@ -155,7 +155,9 @@ class Play:
         faults = {scenario.rounds + kills.ROUNDS * i: kill for i, kill in enumerate(scenario.faults)}
         if (kill := faults.get(line.get("round", 0))) is not None:
             number = sum(name.startswith(kill.__name__) for name in found.kills)
-            found.kills[f"{kill.__name__}{f' {number + 1}' * bool(number)}"] = await kill(self)
+            await asyncio.sleep(_MIDDLE)
+            seen = await kill(self)
+            found.kills[f"{kill.__name__}{f' {number + 1}' * bool(number)}"] = {"round": self.round + 1, **seen}
         found.complete = "ended" in line or bool(scenario.joining and self._first and self.round >= self._last)
         return found.complete
 

@@ -11,7 +11,6 @@ from aoi_fl.lab.benchmarks.fleet.models import record
 from aoi_fl.strategies import MarkovParticipation, RoundOptions
 from aoi_fl.strategies.round.timer import RoundTimer
 
-FLEET = "fleet"
 _JOIN = 300.0  # seconds, at most, until all nodes have connected, and for the first replies
 _EACH = 0.2  # further seconds for replies in the first round, for each client that is asked at once
 
@@ -85,7 +84,7 @@ def play(grid, config):
     notes = Notes(Path(config["out"]))
     n, k, buffer = config["clients"], config["per-round"], config["buffer"]
     options = RoundOptions(
-        run=FLEET,
+        run="fleet",
         seed=config["seed"],
         join_timeout=_JOIN,
         ask_timeout=config["timeout"] + _EACH * config["least"],

@@ -16,7 +16,7 @@ import torch
 from safetensors.numpy import load_file
 
 from aoi_fl.lab.benchmarks.base import ROOT, Row, Skipped, need, watched
-from aoi_fl.lab.benchmarks.superlink import CONNECTION, OURS, started
+from aoi_fl.lab.benchmarks.superlink import OURS, started
 from aoi_fl.learning import partition
 from aoi_fl.learning.task import Task
 from aoi_fl.science.errors import AoiError
@@ -84,7 +84,7 @@ def _superlink(data):
         )
 
         def submit(settings, folder):
-            run = running.submit(ROOT, CONNECTION, f"{fixed} {settings}")
+            run = running.submit(ROOT, f"{fixed} {settings}")
             if (status := running.result_of(run, _RUN, lambda: _status(folder))) != "completed":
                 raise Skipped(f"the run ended as {status}. {running.log_tail()}")
 
