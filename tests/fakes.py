@@ -286,38 +286,27 @@ def examples_of(partition):
     return 10 * (partition + 1)
 
 
-def honest(message, context):
-    partition = context.node_config["partition-id"]
-    arrays = {k: v + steps_of(partition)[k] for k, v in values(message.content["arrays"]).items()}
-    return reply_of(message, {"num-examples": examples_of(partition), "loss": 1.0 + partition}, record_of(arrays))
+class Honest(ToyApp):
+    def trained(self, arrays, client, round_):
+        return {name: array + steps_of(client)[name] for name, array in arrays.items()}
+
+    def _judge(self, message, context):
+        reply = super()._judge(message, context)
+        reply.content["metrics"]["accuracy"] = 0.5
+        return reply
 
 
-def honest_app(kind=ClientApp):
-    app = kind()
-    app.train()(honest)
-
-    @app.introduce()
-    def introduce(context, ask):
-        return {"num-examples": examples_of(context.node_config["partition-id"])}
-
-    @app.evaluate()
-    def evaluate(message, context):
-        partition = context.node_config["partition-id"]
-        return reply_of(message, {"num-examples": examples_of(partition), "loss": float(partition), "accuracy": 0.5})
-
-    return app
+def honest_app(spoil=None):
+    declares = lambda client: {"num-examples": examples_of(client)}  # noqa: E731
+    losses = {"loss": lambda client: 1.0 + client, "evaluates": float}
+    return Honest(examples=examples_of, declares=declares, spoil=spoil, **losses)
 
 
 def hostile_app(spoil, kinds=("train",), whom=(HOSTILE,)):
     """Return an app whose clients ``whom`` answer messages of these kinds with what ``spoil`` makes of them."""
-
-    class Hostile(ClientApp):
-        def __call__(self, message, context):
-            act = partial(super().__call__, message, context)
-            meant = message.metadata.message_type in kinds and context.node_config["partition-id"] in whom
-            return spoil(message, act) if meant else act()
-
-    return honest_app(Hostile)
+    return honest_app(
+        lambda message, act, kind, round_, client: spoil(message, act) if kind in kinds and client in whom else act()
+    )
 
 
 def model():

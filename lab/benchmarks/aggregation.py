@@ -1,12 +1,10 @@
 """The cost of our running mean against ``numpy.add``, and of Flower's aggregation."""
 
-import multiprocessing
-
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
-from aoi_fl.lab.benchmarks.base import Row, Times, alternate, peak_memory, ratio_row
+from aoi_fl.lab.benchmarks.base import Row, Times, alternate, in_a_process, peak_memory, ratio_row
 from aoi_fl.lab.benchmarks.echo import ADD
 from aoi_fl.lab.benchmarks.engines import OPTIONS, PARAMETERS, local_grid, model
 from aoi_fl.lab.benchmarks.fleet.models import record
@@ -90,9 +88,7 @@ def run(data):
         None,
         *a_round,
     )
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(1, maxtasksperchild=1) as pool:
-        flower, own = (pool.apply(held, (by_flower,)) for by_flower in (True, False))
+    flower, own = (in_a_process(held, by_flower) for by_flower in (True, False))
     yield Row(
         "the same, the most memory that the process held",
         f"with our running mean, {own:.0f} MiB",

@@ -1,6 +1,7 @@
 """Rows of the benchmarks' table: each compares a number with a reference of the same run."""
 
 import gc
+import multiprocessing
 import statistics
 import threading
 import time
@@ -142,6 +143,12 @@ def ratio_row(what, reference, limit, ours, theirs, elsewhere=False, **more):
     """
     details = {} if elsewhere else {"process-ratio": round(ours.process / theirs.process, 4)}
     return Row(what, reference, limit, ours.seconds / theirs.seconds, details=details, **more)
+
+
+def in_a_process(function, *arguments):
+    """Return what a function returns in a new process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
 
 
 def peak_memory(pid="self"):

@@ -6,11 +6,10 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, closing, redirect_stderr
-from functools import partial
 from io import StringIO
 from pathlib import Path
 
-from aoi_fl.lab.benchmarks.base import ROOT, Row, Times, peak_memory
+from aoi_fl.lab.benchmarks.base import ROOT, Row, Times, in_a_process, peak_memory
 from aoi_fl.lab.benchmarks.echo import ADD
 from aoi_fl.lab.benchmarks.engines import OPTIONS, TimedRounds, local_grid, model
 from aoi_fl.protocol import RESERVE
@@ -27,7 +26,7 @@ BIG = 6_250_000  # float32 parameters: 25 MB
 def run(data):
     """Measure."""
     yield _import()
-    few, many = (_in_a_process("peak", per_round) for per_round in (10, 200))
+    few, many = (in_a_process(peak, per_round) for per_round in (10, 200))
     yield Row(
         "peak memory of one process with server and clients, local engine, k = 10 → 200, 25 MB model",
         "k = 10",
@@ -89,7 +88,9 @@ def _import():
     ours, flower = Times(), Times()
     for _ in range(3):
         for found, module in ((flower, "flwr.clientapp"), (ours, "aoi_fl.learning.client_app")):
-            wall, cpu, torch = _in_a_process("cost_of_import", module)
+            code = [sys.executable, "-c", _IMPORTING, module]
+            cost = subprocess.run(code, cwd=ROOT, capture_output=True, text=True, check=True)
+            wall, cpu, torch = json.loads(cost.stdout.splitlines()[-1])
             if torch:
                 raise RuntimeError("an ask imports torch")
             found.wall.append(wall)
@@ -103,19 +104,12 @@ def _import():
     )
 
 
-def _in_a_process(function, argument):
-    """Call a function of this module in a new process, without the modules imported here."""
-    source = _IMPORTING if function in _IMPORTING else f"from aoi_fl.lab.benchmarks.scale import {function}"
-    code = f"{source}\nimport json; print(json.dumps({function}({argument!r})))"
-    run = partial(subprocess.run, cwd=ROOT, capture_output=True, text=True, check=True)
-    return json.loads(run([sys.executable, "-c", code]).stdout.splitlines()[-1])
-
-
 # The process imports nothing else before the clock starts.
 _IMPORTING = """
 import sys, time
-def cost_of_import(module):
-    wall, cpu = time.perf_counter(), time.process_time()
-    __import__(module)
-    return time.perf_counter() - wall, time.process_time() - cpu, "torch" in sys.modules
+wall, cpu = time.perf_counter(), time.process_time()
+__import__(sys.argv[1])
+cost = time.perf_counter() - wall, time.process_time() - cpu, "torch" in sys.modules
+import json
+print(json.dumps(cost))
 """

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from aoi_fl.lab.simulated_time.availability import Availability, always, refuse
+from aoi_fl.lab.simulated_time.availability import Availability, refuse
 from aoi_fl.protocol.clock import ROUND_TRIP
 from aoi_fl.science.types import Floats, Ints
 
@@ -100,8 +100,3 @@ def without_loading(
     """Return devices with this availability that load in no time; ``speed`` is (n,), or of each."""
     free = np.full(availability.clients, np.inf)
     return DeviceTrace(availability, np.full(availability.clients, speed, np.float64), unit, free, free)
-
-
-def steady(clients: int) -> DeviceTrace:
-    """Return devices that are always available and equally fast."""
-    return without_loading(always(clients))

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import users_of
-from aoi_fl.lab.simulated_time.availability import Availability, bernoulli, refuse
-from aoi_fl.lab.simulated_time.devices import DeviceTrace, steady, without_loading
+from aoi_fl.lab.simulated_time.availability import Availability, always, bernoulli, refuse
+from aoi_fl.lab.simulated_time.devices import DeviceTrace, without_loading
 from aoi_fl.lab.simulated_time.phone_availability import phones
 from aoi_fl.learning import archive
 from aoi_fl.protocol.files import is_file
@@ -54,7 +54,7 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
         n.
     """
     if clock == ALWAYS:
-        return steady(clients)
+        return without_loading(always(clients))
     if clock == GENERATED:
         return phones(clients, seed)
     kind, colon, share = clock.partition(":")

@@ -71,11 +71,16 @@ def _keys(run: str, rounds: int, settings: dict[str, str]) -> dict[str, Any]:
     return mine | settings
 
 
-def _run(command: list[str], check: bool, timeout: float, **options: Any) -> str:
-    """Run a command and return what it printed on both streams."""
-    done = subprocess.run(
+def _done(command: list[str] | str, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command; both of its streams are one."""
+    return subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False, **options
     )
+
+
+def _run(command: list[str], check: bool, timeout: float, **options: Any) -> str:
+    """Run a command and return what it printed on both streams."""
+    done = _done(command, timeout, **options)
     if check and done.returncode:
         raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
     return done.stdout
@@ -105,17 +110,7 @@ class Cluster:
             command = re.sub(rf"\b{word}\b", value, command)
         compose = {"COMPOSE_PROJECT_NAME": self.project, "COMPOSE_ENV_FILES": os.devnull}
         other = {"AOI_LOG_LEVEL": "DEBUG", "AOI_SUPERLINK_HOSTS": "other.example", "AOI_NUM_CLIENTS": "9"}
-        done = subprocess.run(
-            command,
-            shell=True,
-            cwd=ROOT,
-            env=self.environment | compose | other,
-            check=False,
-            timeout=300,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        done = _done(command, 300, shell=True, cwd=ROOT, env=self.environment | compose | other)
         return done.returncode, done.stdout
 
     def identity(self, service: str) -> str:
@@ -141,10 +136,8 @@ class Cluster:
 
     def dismiss(self) -> None:
         """Remove every intruder."""
-        self.docker("rm", "--force", *self._stray(), check=False)
-
-    def _stray(self) -> list[str]:
-        return self.docker("ps", "-aq", "--filter", f"label=e2e={self.project}", check=False).split()
+        strays = self.docker("ps", "-aq", "--filter", f"label=e2e={self.project}", check=False)
+        self.docker("rm", "--force", *strays.split(), check=False)
 
     def docker(self, *arguments: str, check: bool = True, timeout: float = 120) -> str:
         """Run a Docker command and return what it printed on both streams."""
@@ -260,9 +253,7 @@ class Cluster:
 
     def is_training(self, container: str) -> bool:
         """Tell whether a client has been sent a model and has not yet answered."""
-        lines = self.docker("logs", "--tail", "40", container).splitlines()
-        events = [line for line in lines if "Receiving: " in line or "Sending: " in line]
-        return bool(events) and "Receiving: train" in events[-1]
+        return "Receiving: train" in self._last_line(container, "Receiving: ", "Sending: ")
 
     def hold_up(self, container: str) -> bool:
         """Stop a client in mid-training; tell whether it was, and let go of one that has answered meanwhile."""
@@ -276,9 +267,12 @@ class Cluster:
 
     def is_idle(self, container: str) -> bool:
         """Tell whether a client has answered everything that it was sent."""
+        return "Sent" in self._last_line(container, "Receiving: ", "Sent successfully")
+
+    def _last_line(self, container: str, *words: str) -> str:
+        """Return the last line of a log that holds one of some words, or nothing."""
         lines = self.docker("logs", "--tail", "40", container).splitlines()
-        events = [line for line in lines if "Receiving: " in line or "Sent successfully" in line]
-        return bool(events) and "Sent" in events[-1]
+        return next((line for line in reversed(lines) if any(word in line for word in words)), "")
 
     def restarts(self, container: str) -> int:
         """Return how often Docker has started a container again."""

@@ -144,15 +144,6 @@ def markov(wire):
     return lambda clients, **settings: MarkovParticipation.optimal(clients, 3, 2, coordination=wire, **settings)
 
 
-@pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
-@pytest.mark.parametrize("seconds", [[9, 14, 19, 999], [9, 14, 9, 49]])
-def test_kills_change_neither_simulated_time_nor_retries(wire, seconds, tmp_path):
-    spells = [(0, 35), (70, LONG)]
-    whole = play(tmp_path / "whole", seconds, spells, rounds=12, make=markov(wire))
-    assert whole == play(tmp_path / "cut", seconds, spells, rounds=12, make=markov(wire), killed=True)
-    assert "late" in {part.get(3) for part in whole[1]}
-
-
 def test_a_declined_broadcast_does_not_delay_the_round(tmp_path):
     """The same clients take part as under poll, and only its question, a second of each round, is saved."""
     seconds = [9, 14, 9, 49]

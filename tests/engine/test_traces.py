@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from aoi_fl.lab.simulated_time.devices import steady, without_loading
+from aoi_fl.lab.simulated_time.devices import without_loading
 from aoi_fl.lab.simulated_time.phone_availability import phones
 from aoi_fl.lab.simulated_time.traces import make_trace, read_trace, too_few, too_few_decide
 from tests.fakes import availability
@@ -65,7 +65,7 @@ def test_another_format_is_refused(tmp_path):
 def test_too_few_available_clients_are_counted():
     day = [[(0.0, 50.0)], [(0.0, 100.0)], [(0.0, 30.0)]]
     trace = without_loading(availability(day, 100.0))
-    assert too_few(trace, 1) is None and too_few_decide(steady(3), 3) is None
+    assert too_few(trace, 1) is None and too_few_decide(make_trace("always", 3, 1), 3) is None
     assert "selects 2 clients, but only 1.8 of 3" in too_few(trace, 2) and "1.3" in too_few(trace, 2, 1.3)
     assert all(number in too_few_decide(trace, 2) for number in ("60.0 %", "1.2 of 2"))
 

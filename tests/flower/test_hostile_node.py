@@ -27,7 +27,6 @@ from aoi_fl.lab.benchmarks.echo import client_app
 from aoi_fl.lab.benchmarks.fleet.link import failure, superlink
 from aoi_fl.lab.benchmarks.fleet.node import Traffic, VirtualNode
 from aoi_fl.lab.benchmarks.fleet.virtual import Node, channels, public_pem
-from aoi_fl.lab.benchmarks.processes import Programs
 from tests.flower.objects import deflated
 
 HONEST, DEADLINE, ROUNDS = 3, 12.0, 64
@@ -273,18 +272,10 @@ async def play(link, forms) -> tuple[list[dict], list[str]]:
     return found, liar.tried
 
 
-@pytest.mark.parametrize("whose", ["ours", "flower's"])
-def test_no_form_of_reply_ends_the_run_or_costs_an_honest_update(whose, monkeypatch):
-    forms = FORMS | HUGE if whose == "ours" else FORMS
-    if whose == "flower's":
-        start = Programs.start
-
-        def plain(self, command, *arguments):
-            ours = arguments[:2] == ("-m", "aoi_fl.docker.superlink")
-            return start(self, "flower-superlink", *arguments[2:]) if ours else start(self, command, *arguments)
-
-        monkeypatch.setattr(Programs, "start", plain)
-    with superlink() as link, written_together():
+@pytest.mark.parametrize("server", ["ours", "stock"])
+def test_no_form_of_reply_ends_the_run_or_costs_an_honest_update(server):
+    forms = FORMS | HUGE if server == "ours" else FORMS
+    with superlink(server) as link, written_together():
         lines, tried = asyncio.run(play(link, forms))
     rounds = [line for line in lines if "round" in line]
     assert len(rounds) == ROUNDS and len(set(tried)) >= 20, tried

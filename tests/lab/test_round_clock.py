@@ -5,7 +5,7 @@ import pytest
 
 from aoi_fl.lab.rivals.fedcs import FedCS
 from aoi_fl.lab.simulated_time.availability import always
-from aoi_fl.lab.simulated_time.devices import DeviceTrace, steady, without_loading
+from aoi_fl.lab.simulated_time.devices import DeviceTrace, without_loading
 from aoi_fl.lab.simulated_time.round_clock import RoundClock
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
@@ -32,7 +32,7 @@ def test_a_round_that_waits_for_no_more_than_are_enough_by_hand():
     by_hand, everyone = clock(deadline=60.0, enough=1), np.ones(4, bool)
     assert np.flatnonzero(by_hand.play(1, everyone)).tolist() == [0]
     assert (by_hand.now, by_hand.worked, by_hand.wasted) == (10.0, 30.0, 20.0)  # 1 and 3 have worked for 10 s each
-    alike_ = RoundClock(steady(3).devices(1.0), np.ones(3), enough=2)
+    alike_ = RoundClock(without_loading(always(3)).devices(1.0), np.ones(3), enough=2)
     assert alike_.play(1, np.ones(3, bool)).sum() == 2 and alike_.wasted == alike_.worked / 3
 
 
