@@ -84,7 +84,8 @@ def load(
         tests; pixels in [0, 1]), ``mnist``, ``fashion-mnist``, ``cifar10``, ``cifar100`` (standardised by channel), or
         your own: ``npz:FILE`` (:func:`aoi_fl.learning.npz.read`), ``csv:FILE`` and ``parquet:FILE``
         (:func:`aoi_fl.learning.tabular.read`).
-    data_dir : folder of the data sets and of downloads, with torchvision's layout.
+    data_dir : folder of the data sets and of downloads, with torchvision's layout. A ``cifar10.npz`` in it (uint8
+        arrays, images (N, 32, 32, 3)) takes precedence over torchvision's files.
     download : whether a missing data set may be downloaded.
     source : the required digest of your own data's file; empty: any.
     columns : of your own data: ``client``, the column (or array) with each row's client; of a table also ``target``,
@@ -159,12 +160,17 @@ def files(name: str, data_dir: Path | str) -> list[Path]:
         return [_own(name)]
     if name not in _PUBLISHED:
         return []
+    own = root / "cifar10.npz"
+    if name == "cifar10" and disk.is_file(own):
+        return [own]
     source = _PUBLISHED[name]
     return [root / source.folder / file for file in source.files]
 
 
 def _published(name: str, root: Path, download: bool) -> Arrays:
     paths, source = files(name, root), _PUBLISHED[name]
+    if paths[0].suffix == ".npz":
+        return npz.read(paths[0], shape=(3, 32, 32), classes=10)
     if not all(map(disk.is_file, paths)):
         _download(name, root, paths, download)
     if source.files == _IDX:

@@ -17,12 +17,18 @@ ARRAYS = ("train_x", "train_y", "test_x", "test_y")
 Arrays = tuple[NDArray[np.float32], Labels, NDArray[np.float32], Labels]
 
 
-def read(path: Path) -> Arrays:
+def read(path: Path, shape: Shape | None = None, classes: int | None = None) -> Arrays:
     """Read ``train_x``, ``train_y``, ``test_x`` and ``test_y`` from an npz file.
 
     Images are (N, H, W), or (N, H, W, C) with 1 or 3 channels last. uint8 is divided by 255, floating point is
     unchanged. A table is (N, features), floating point. Labels are integers (N,) from 0 to the largest label of
     ``train_y``. Floating-point values are targets of a regression.
+
+    Parameters
+    ----------
+    path : the file.
+    shape : required (channels, height, width) of images, or (features,); None: any.
+    classes : required number of classes, 0 for a regression; None: any.
 
     Returns
     -------
@@ -35,7 +41,7 @@ def read(path: Path) -> Arrays:
     ConfigError : the file is missing or damaged, lacks an array, or an array has the wrong shape, type, length or
         values.
     """
-    return check(_arrays(path, ARRAYS, "dataset=npz:PATH"), str(path))
+    return check(_arrays(path, ARRAYS, "dataset=npz:PATH"), str(path), shape, classes)
 
 
 def read_examples(path: Path, shape: Shape, classes: int) -> tuple[NDArray[np.float32], Labels]:
@@ -90,17 +96,10 @@ def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[An
     return arrays
 
 
-def check(
-    arrays: Mapping[str, NDArray[Any]], source: str, shape: Shape | None = None, classes: int | None = None
-) -> Arrays:
+def check(arrays: Mapping[str, NDArray[Any]], source: str, shape: Shape | None, classes: int | None) -> Arrays:
     """Return the four arrays in their final form, or raise ConfigError with the invalid one.
 
-    Parameters
-    ----------
-    arrays : the arrays by name
-    source : the file or folder in messages
-    shape : required (channels, height, width) of images, or (features,); None: any
-    classes : required number of classes, 0 for a regression; None: any
+    ``source`` names the file or folder in messages; the other arguments are those of :func:`read`.
     """
     train_x = _inputs(arrays["train_x"], f"train_x in {source}", shape)
     test_x = _inputs(arrays["test_x"], f"test_x in {source}", train_x.shape[1:])

@@ -70,9 +70,14 @@ def test_cifar_in_its_published_layouts(tmp_path):
     rows, labels = zip(*(cifar_batch(folder / name, 2, "labels", 10, rng) for name in names), strict=True)
     batches = load("cifar10", tmp_path)
     assert batches.train_y.tolist() == np.concatenate(labels[:5]).tolist()
-    images = np.concatenate(rows).reshape(-1, 3, 32, 32)
+    images, labels = np.concatenate(rows).reshape(-1, 3, 32, 32), np.concatenate(labels)
     np.testing.assert_allclose(batches.test_x[:, 1], (images[10:, 1] / 255 - 0.4822) / 0.2435, atol=1e-5)
-    assert batches.test_y.tolist() == labels[5]
+    x = images.transpose(0, 2, 3, 1)
+    np.savez(tmp_path / "cifar10.npz", train_x=x[:10], train_y=labels[:10], test_x=x[10:], test_y=labels[10:])
+    data._load.cache_clear()
+    single = load("cifar10", tmp_path)  # which takes precedence
+    np.testing.assert_array_equal(single.train_x, batches.train_x)
+    np.testing.assert_array_equal(single.test_y, batches.test_y)
 
 
 class Harm:
