@@ -150,24 +150,25 @@ def _promise(
     """Return the values to show for one policy."""
     from aoi_fl.config.rules import check, separation, too_many_bands
     from aoi_fl.science.privacy.account import Account, multiplier_of
-    from aoi_fl.science.privacy.bounds import kept_bounds
+    from aoi_fl.science.privacy.bounds import min_separation
 
     clients, rounds = config.num_clients, config.num_server_rounds
     player: Decentralised | Selector | None = None  # under a budget payments guarantee nothing
     if config.policy not in BUDGETED:
         player = build(config, rates_by(config)[0] if "rates" in table.REGISTRY[config.policy].keys else None)
-    kept, most = kept_bounds(player, rounds, clients), min(separation(config), rounds)
+    most = min(separation(config), rounds)
     wanted = most if bands is None else min(bands, most) if several else bands
     check(too_many_bands(config, wanted))
-    account = Account(kept, rounds, multiplier or multiplier_of(cast(float, epsilon), delta), wanted)
+    noise = multiplier or multiplier_of(cast(float, epsilon), delta)
+    account = Account(min_separation(player, clients), rounds, noise, wanted)
     hidden = None
     if amplify and player is not None:
         from aoi_fl.lab.privacy.amplification import calibrated
 
         account, hidden = calibrated(player, clients, account, delta, config.phases, epsilon)
     return {
-        "min_separation": kept.min_separation,
-        "max_participations": kept.max_participations,
+        "min_separation": account.separation,
+        "max_participations": account.participations(rounds),
         "bands": wanted,
         "noise_multiplier": account.noise_multiplier,
         "deviation": account.deviation,

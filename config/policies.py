@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from aoi_fl.science.budget import BudgetedSelector
     from aoi_fl.science.markov import MarkovPolicy
-    from aoi_fl.science.participation import MarkovRule, SystematicRule
+    from aoi_fl.science.participation import SystematicRule
     from aoi_fl.science.systematic import SystematicPolicy
 
 Keys: TypeAlias = Mapping[str, Any]
@@ -99,15 +99,14 @@ def _found(place: str) -> Any:
     return attrgetter(name)(import_module(module))
 
 
-def _markov_optimal(keys: Keys, rates: Rates) -> "MarkovPolicy | MarkovRule":
+def _markov_optimal(keys: Keys, rates: Rates) -> "MarkovPolicy":
     """Return the optimal table, or a table for each client's own rate."""
     from aoi_fl.science.markov import MarkovPolicy
-    from aoi_fl.science.participation import MarkovRule
     from aoi_fl.science.rates import equal_rates
 
     n, k = keys["num-clients"], keys["clients-per-round"]
     if keys["compensate"] == "availability":
-        return MarkovRule.learning(equal_rates(n, k) if rates is None else rates)
+        return MarkovPolicy.learning(equal_rates(n, k) if rates is None else rates)
     if rates is not None:
         return MarkovPolicy.rated(rates)
     return MarkovPolicy.optimal(n, k, keys["max-age"])

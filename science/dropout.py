@@ -1,15 +1,13 @@
-"""Estimates the share d of willing clients that are lost, and reissues the table for it.
+"""Estimates the share d of willing clients that are lost, for which tables make up.
 
 A table made for d = 0 makes clients wait longer than n/k rounds: by about d/(1−d) where they retry at once, and
 n/(k(1−d)) in all where the table does not depend on age. The optimal table for d restores E[X] = n/k.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import largest_rate
 from aoi_fl.science.types import Floats
 
@@ -63,10 +61,3 @@ def achieved(rates: Floats, dropout: float) -> Floats:
     [0.7, 0.25]
     """
     return np.minimum(rates, max(largest_rate(dropout), 1 / _GRAIN))
-
-
-@lru_cache(maxsize=256)
-def reissued(policy: MarkovPolicy, dropout: float) -> MarkovPolicy:
-    """Return the optimal policy of the same n, k and m for another d, cut to :func:`largest_dropout`."""
-    clients, per_round = policy.clients, policy.per_round
-    return MarkovPolicy.optimal(clients, per_round, policy.max_age, min(dropout, largest_dropout(clients, per_round)))

@@ -11,7 +11,7 @@ References
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Self
@@ -19,12 +19,15 @@ from typing import Self
 import numpy as np
 
 from aoi_fl.science import age, tables
+from aoi_fl.science.absence import absent_steps, absent_table, achievable
+from aoi_fl.science.dropout import largest_dropout
 from aoi_fl.science.errors import ConfigError, check_whole
 from aoi_fl.science.interval_law import MixedLaw
 from aoi_fl.science.names import usual_max_age
+from aoi_fl.science.presence import Presence
 from aoi_fl.science.rates import check_rates, exact, largest_rate, own_table
 from aoi_fl.science.rule import AgeRule, Clocks, IntervalLaw, Terms
-from aoi_fl.science.types import Floats, Ints
+from aoi_fl.science.types import Floats, Ints, Mask
 
 _TAIL = 1e-12  # the probability of waits beyond those that a law lists
 
@@ -43,7 +46,9 @@ class MarkovPolicy(AgeRule):
     per_round : k, clients wanted in a round, in the mean
     kind : "optimal", "increasing", "uniform", "rated", or a name for a table of one's own
     dropout : d, probability that a willing client can't be reached
-    rates : (n,) r_i in (0, 1], where each client has the optimal table of its own rate; None: all share one table
+    rates : (n,) r_i in (0, 1], where each client has the optimal table of its own rate; none: not known yet; None: all
+        share one table
+    presence : the clients' known availability, for which own tables make up; None: all are always available
 
     Raises ConfigError, from every constructor, unless 1 ≤ k ≤ n, m ≥ 0, α > 0, 0 ≤ d ≤ 1−k/n, all sizes whole numbers.
 
@@ -60,18 +65,13 @@ class MarkovPolicy(AgeRule):
     kind: str
     dropout: float = 0.0
     rates: Floats | None = None
+    presence: Presence | None = None
 
     def __post_init__(self) -> None:
         tables.check_dropout(self.dropout)
         if self.rates is None:
             check_sizes(self.clients, self.per_round, len(self.probabilities) - 1)
             age.checked(self.hazards)
-            return
-        check_rates(self.rates)
-        reached = largest_rate(self.dropout)
-        if (above := np.flatnonzero(self.rates > reached)).size:
-            rate, allowed = self.rates[above[0]], f"at most 1 − dropout = {reached:g}"
-            raise ConfigError(f"rate of client {above[0]}", rate, allowed, "Lower the rate, or dropout.")
 
     @classmethod
     def optimal(cls, clients: int, per_round: int, max_age: int | None = None, dropout: float = 0.0) -> "MarkovPolicy":
@@ -108,7 +108,14 @@ class MarkovPolicy(AgeRule):
         >>> policy.table(0), policy.law().interval_mean
         ((0.0, 0.5, 1.0), 3.6363636363636362)
         """
+        tables.check_dropout(dropout)
+        check_rates(rates, most=largest_rate(dropout))
         return cls((), len(rates), max(round(float(rates.sum())), 1), "rated", dropout, rates)
+
+    @classmethod
+    def learning(cls, rates: Floats) -> "MarkovPolicy":
+        """Return the policy of these target rates that makes up for availability; raises ConfigError for a bad rate."""
+        return replace(cls.rated(rates), presence=Presence().reach(len(rates)))
 
     def table(self, client: int) -> tables.Probabilities:
         """Return a client's table."""
@@ -146,7 +153,8 @@ class MarkovPolicy(AgeRule):
         """Return the probability with which clients of these ages take part, if they can be reached."""
         if self.rates is None:
             return age.hazards(self.probabilities, ages)
-        first, at = self._steps
+        known = self.presence
+        first, at = self._steps if known is None else absent_steps(self.rates, known.share, known.returning)
         return np.where(ages < first, 0.0, np.where(ages == first, at, 1.0))
 
     def first_age(self, round_: int, u: Floats) -> Ints:
@@ -173,9 +181,46 @@ class MarkovPolicy(AgeRule):
         """Return the rule of one client with these terms."""
         return cls(terms.table, 1, 1, "own")
 
+    def to_message(self, client: int | None) -> Terms | None:
+        """Return a client's terms; with None those of all clients, or None where they differ.
+
+        Raises ConfigError if the client's table would have more than a million ages.
+        """
+        if self.rates is None:
+            return Terms(self.probabilities)
+        if client is None:
+            return None
+        if not len(self.rates):
+            return Terms()
+        if self.presence is None:
+            return Terms(self.table(client))
+        return Terms(absent_table(float(self.rates[client]), *self.presence.reach(len(self.rates)).of(client)))
+
+    def reissue(self, rates: Floats, round_: int, here: Mask) -> Self:
+        """Return the policy for other rates of each client's own; raise ConfigError for a rate out of range."""
+        check_rates(rates)
+        return replace(self, rates=rates)
+
+    def with_dropout(self, dropout: float) -> Self:
+        """Return the policy that makes up for another probability that a willing client's work is lost.
+
+        The table that clients share makes up for :func:`aoi_fl.science.dropout.largest_dropout` at most.
+        """
+        cut = min(dropout, largest_dropout(self.clients, self.per_round))
+        table = tables.optimal(Fraction(self.clients, self.per_round), self.max_age, cut)
+        return replace(self, probabilities=table, dropout=cut if self.rates is None else dropout)
+
+    def observe(self, available: Mask, round_: int) -> Self:
+        """Learn from (n,) the clients that were available in a round."""
+        if self.presence is not None:
+            self.presence.note(available)
+        return self
+
     def long_run_rates(self) -> Floats:
         """Return (n,) participations a round, 1/E[X]."""
-        return np.full(self.clients, 1 / self.interval_mean) if self.rates is None else self.rates
+        if self.rates is None:
+            return np.full(self.clients, 1 / self.interval_mean)
+        return self.rates if self.presence is None else achievable(self.rates, self.presence.share)
 
     def law(self) -> IntervalLaw:
         """Return the law of X, of all clients' intervals together."""

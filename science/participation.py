@@ -1,115 +1,24 @@
-"""Rules as the server issues them: the terms of n clients, and their learned availability.
+"""Systematic participation as the server issues it: the terms of n clients, and their learned availability.
 
-A rule is reissued when rates change; a client keeps what it has accrued. With a
+The rule is reissued when rates change; a client keeps what it has accrued. With a
 :class:`aoi_fl.science.presence.Presence` it learns each client's availability, and makes up for it.
 """
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
 
-from aoi_fl.science.absence import EVERY, absent_steps, absent_table, achievable, told_rates
-from aoi_fl.science.dropout import reissued
-from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.absence import EVERY, achievable, told_rates
 from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.phases import make_phases, newcomer_phase
 from aoi_fl.science.presence import Presence
-from aoi_fl.science.rates import check_rates, own_table
-from aoi_fl.science.rule import AgeRule, Terms
+from aoi_fl.science.rates import check_rates
+from aoi_fl.science.rule import Terms
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.science.types import Floats, Ints, Mask
+from aoi_fl.science.types import Floats, Mask
 
 _MOVED = 0.05  # least relative change of a rate for a new message, which disturbs a client's stride
-
-
-@dataclass(frozen=True)
-class MarkovRule(AgeRule):
-    """Clients take part with a probability that depends on their age.
-
-    Attributes
-    ----------
-    policy : n, k, and the table that all clients share
-    own : whether each client has a table of its own, for its rate
-    rates : (n,) those rates; None: not known yet
-    presence : the clients' known availability, for which own tables make up; None: all are always available
-    dropout : d, for which own tables make up
-    declared : the d that rates must allow for
-    """
-
-    policy: MarkovPolicy
-    own: bool = False
-    rates: Floats | None = None
-    presence: Presence | None = None
-    dropout: float = 0.0
-    declared: float = 0.0
-
-    @classmethod
-    def learning(cls, rates: Floats) -> Self:
-        """Return the rule of these target rates that makes up for availability; raises ConfigError for a bad rate."""
-        presence = Presence().reach(len(rates))
-        return cls(MarkovPolicy.rated(rates), own=True, rates=rates, presence=presence)
-
-    @property
-    def clients(self) -> int:
-        """Return n."""
-        return self.policy.clients
-
-    @cached_property
-    def _issued(self) -> MarkovPolicy:
-        return self.policy if self.rates is None else MarkovPolicy.rated(self.rates, dropout=self.dropout)
-
-    def first_age(self, round_: int, u: Floats) -> Ints:
-        """Return (n,) ages as those of clients that have always been available."""
-        return self._issued.first_age(round_, u)
-
-    def willingness(self, ages: Ints) -> Floats:
-        """Return (n,) the probability with which each client takes part at its age, if it is available."""
-        if self.rates is None or self.presence is None:
-            return self._issued.willingness(ages)
-        first, at = absent_steps(self.rates, self.presence.share, self.presence.returning)
-        return np.where(ages < first, 0.0, np.where(ages == first, at, 1.0))
-
-    def observe(self, available: Mask, round_: int) -> Self:
-        """Learn from (n,) the clients that were available in a round."""
-        if self.presence is not None:
-            self.presence.note(available)
-        return self
-
-    def long_run_rates(self) -> Floats:
-        """Return (n,) how often each client takes part in a round, in the long run."""
-        if self.rates is None:
-            return self.policy.long_run_rates()
-        return self.rates if self.presence is None else achievable(self.rates, self.presence.share)
-
-    def to_message(self, client: int | None) -> Terms | None:
-        """Return a client's terms; with None those of all clients, or None where they differ.
-
-        Raises ConfigError if the client's table would have more than a million ages.
-        """
-        if not self.own:
-            return Terms(self.policy.probabilities)
-        if client is None:
-            return None
-        if self.rates is None:
-            return Terms()
-        rate = float(self.rates[client])
-        if self.presence is None:
-            return Terms(own_table(rate, self.dropout))
-        return Terms(absent_table(rate, *self.presence.reach(len(self.rates)).of(client)))
-
-    def reissue(self, rates: Floats, round_: int, here: Mask) -> Self:
-        """Return the rule for other rates of each client's own.
-
-        Raises ConfigError for a rate that is out of range, or above 1 minus the declared dropout.
-        """
-        MarkovPolicy.rated(rates, dropout=self.declared)
-        return replace(self, rates=rates)
-
-    def with_dropout(self, dropout: float) -> Self:
-        """Return the rule that makes up for another probability that a willing client's work is lost."""
-        return replace(self, policy=reissued(self.policy, dropout), dropout=dropout)
 
 
 def _unknown() -> Floats:

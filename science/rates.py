@@ -85,11 +85,13 @@ def size_rates(sizes: Ints, per_round: int, most: float = 1.0) -> tuple[Floats, 
     return rates, capped
 
 
-def given_rates(values: Sequence[float | None], per_round: int, names: Sequence[str], key: str = "per-round") -> Floats:
+def given_rates(
+    values: Sequence[float | None], per_round: int, names: Sequence[str], key: str = "per-round", most: float = 1.0
+) -> Floats:
     """Return the user's rates after a check.
 
-    Raises ConfigError, with client and rate, for a missing one (None or NaN) or one outside (0, 1], and for a sum that
-    is not k, the value of ``key``, to within 10^-6.
+    Raises ConfigError, with client and rate, for a missing one (None or NaN) or one outside (0, most], and for a sum
+    that is not k, the value of ``key``, to within 10^-6.
 
     >>> given_rates([0.5, 0.25, 0.25], 1, ["a", "b", "c"]).tolist()
     [0.5, 0.25, 0.25]
@@ -102,7 +104,7 @@ def given_rates(values: Sequence[float | None], per_round: int, names: Sequence[
                 f"rate of client {name}", None, "a number above 0 and at most 1", "Give this client a rate."
             )
     rates = np.asarray(values, dtype=np.float64)
-    check_rates(rates, names)
+    check_rates(rates, names, most)
     total = float(rates.sum())
     if abs(total - per_round) > _OFF:
         remedy = f"Multiply each rate by {per_round / total:.9g}, or change {key}."
@@ -110,14 +112,14 @@ def given_rates(values: Sequence[float | None], per_round: int, names: Sequence[
     return rates
 
 
-def check_rates(rates: Floats, names: Sequence[str] | None = None) -> None:
-    """Raise ConfigError, naming client and value, unless every rate is in (0, 1]."""
-    wrong = np.flatnonzero(~((rates >= _RAREST) & (rates <= 1)))
+def check_rates(rates: Floats, names: Sequence[str] | None = None, most: float = 1.0) -> None:
+    """Raise ConfigError, naming client and value, unless every rate is in (0, most]; 1−d for a dropout d."""
+    wrong = np.flatnonzero(~((rates >= _RAREST) & (rates <= most)))
     if wrong.size:
         name = names[wrong[0]] if names else wrong[0]
-        raise ConfigError(
-            f"rate of client {name}", rates[wrong[0]], f"at least {_RAREST} and at most 1", "Choose another rate."
-        )
+        allowed = f"at least {_RAREST} and at most {most:g}" + ("" if most == 1 else ", 1 − dropout")
+        remedy = "Choose another rate." if most == 1 else "Choose another rate, or lower dropout."
+        raise ConfigError(f"rate of client {name}", rates[wrong[0]], allowed, remedy)
 
 
 def pooled_variance(rates: Floats, variances: Floats) -> float:

@@ -19,7 +19,6 @@ from decimal import ROUND_CEILING, Context
 from functools import cached_property
 
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import coefficients, prefix_error
 from aoi_fl.science.types import Floats
 
@@ -42,20 +41,20 @@ class Account:
 
     Attributes
     ----------
-    bounds : b and K in ``rounds``
+    separation : b, the least number of rounds between two participations of a client
     rounds : T ≥ 1
     noise_multiplier : M > 0, the noise's deviation s over the sensitivity of all participations, 1/μ
     bands : β, at most b
     momentum : of the server's optimiser
 
-    Raises ConfigError if the noise multiplier is not above 0, or ``bands`` is above b.
+    Raises ConfigError if the noise multiplier is not above 0.
 
-    >>> account = Account(ParticipationBounds(6, 17), rounds=100, noise_multiplier=0.5, bands=6)
+    >>> account = Account(6, rounds=100, noise_multiplier=0.5, bands=6)
     >>> round(account.epsilon(1e-3), 3), round(account.error, 3)
     (7.581, 7.336)
     """
 
-    bounds: ParticipationBounds
+    separation: int
     rounds: int
     noise_multiplier: float
     bands: int = 1
@@ -63,19 +62,20 @@ class Account:
 
     def __post_init__(self) -> None:
         check_positive("noise-multiplier", self.noise_multiplier)
-        if self.bands > self.bounds.min_separation:
-            allowed = f"at most {self.bounds.min_separation}, the fewest rounds between two participations of a client"
-            raise ConfigError("bands", self.bands, allowed, f"Set bands to at most {self.bounds.min_separation}.")
 
     @cached_property
     def column(self) -> Floats:
         """The (β,) coefficients of C."""
         return coefficients(self.bands, self.momentum)
 
+    def participations(self, rounds: int) -> int:
+        """Return ⌈T/b⌉, the most participations of a client in so many rounds; T is 0 before round 1."""
+        return -(-rounds // self.separation)
+
     @property
     def deviation(self) -> float:
         """Return s, the deviation of each round's fresh noise, in clips."""
-        return self.noise_multiplier * self._sensitivity(self.bounds.max_participations)
+        return self.noise_multiplier * self._sensitivity(self.participations(self.rounds))
 
     @property
     def mu(self) -> float:
@@ -87,12 +87,12 @@ class Account:
         """Return the RMSE of the prefix sums, in clips."""
         return self.deviation * prefix_error(self.column, self.rounds, self.momentum)
 
-    def epsilon(self, delta: float, participations: int | None = None) -> float:
-        """Return ε after so many participations of a client; all K by default.
+    def epsilon(self, delta: float, rounds: int | None = None) -> float:
+        """Return ε after so many rounds; all T by default.
 
         The command, the ledger, the page and ``max-epsilon`` all show this number.
         """
-        most = self.bounds.max_participations if participations is None else participations
+        most = self.participations(self.rounds if rounds is None else rounds)
         return epsilon_of(self._sensitivity(most) / self.deviation, delta)
 
     def _sensitivity(self, participations: int) -> float:

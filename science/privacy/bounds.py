@@ -1,4 +1,4 @@
-"""Bounds on a client's participations: at least b rounds apart, at most K of them in T rounds.
+"""Bounds on a client's participations: at least b rounds apart, so at most K = ⌈T/b⌉ of them in T rounds.
 
 Privacy with correlated noise rests on these two numbers. They hold for every client with certainty.
 
@@ -7,15 +7,13 @@ takes part every ⌊1/r⌋ or ⌈1/r⌉ rounds; jitter shortens the gap by the l
 recur within ⌊n/k⌋ rounds. Other selectors guarantee nothing: b = 1.
 
 A lost round, a forced client and a client that has lost its state break these bounds. So both ends of a real run
-enforce b, and :func:`kept_bounds` counts with that.
+enforce the b of the policy's law.
 
 References
 ----------
 C. A. Choquette-Choo et al. 2023, (Amplified) Banded Matrix Factorization, NeurIPS: participation with minimum
 separation.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,28 +25,16 @@ from aoi_fl.science.simulate import Decentralised
 from aoi_fl.science.systematic import SystematicPolicy
 
 
-@dataclass(frozen=True)
-class ParticipationBounds:
-    """The guarantee for each client's participations in T rounds.
+def min_separation(policy: Decentralised | Selector | None, clients: int = 1) -> int:
+    """Return b ≥ 1 of a policy in which no client fails and none is forced: two participations are b rounds apart.
 
-    Attributes
-    ----------
-    min_separation : b ≥ 1; rounds t and t' of two participations have |t − t'| ≥ b
-    max_participations : K ≤ T
-    """
-
-    min_separation: int
-    max_participations: int
-
-
-def min_separation(policy: Decentralised | Selector, clients: int = 1) -> int:
-    """Return b of a policy in which no client fails and none is forced; ``clients`` is n, needed for a selector.
+    ``clients`` is n, needed for a selector. None is a policy without any guarantee.
 
     >>> min_separation(MarkovPolicy.optimal(100, 15, 10))
     6
     """
     match policy:
-        case MarkovPolicy():
+        case MarkovPolicy(presence=None):
             soonest = 0 if policy.rates is None else int(policy.rates.argmax())
             return next(age for age, p in enumerate(policy.table(soonest)) if p > 0) + 1
         case SystematicRule():  # its rates change as it learns
@@ -58,17 +44,6 @@ def min_separation(policy: Decentralised | Selector, clients: int = 1) -> int:
         case OldestAgeSelector():
             return max(clients // policy.per_round, 1)
     return 1
-
-
-def kept_bounds(
-    policy: Decentralised | Selector | None, rounds: int, clients: int | None = None
-) -> ParticipationBounds:
-    """Return b and K = ⌈T/b⌉ of a real run, in which clients miss rounds and both ends keep the b of the policy's law.
-
-    None is a policy without any guarantee. T is 0 before round 1.
-    """
-    separation = 1 if policy is None else min_separation(policy, clients or 1)
-    return ParticipationBounds(separation, -(-rounds // separation))
 
 
 def _least_gap(rate: float, jitter: float) -> int:

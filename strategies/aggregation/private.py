@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -29,7 +28,7 @@ from aoi_fl.protocol.arrays import to_record
 from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ConfigError, check_choice, check_whole
 from aoi_fl.science.privacy.account import Account, check_delta, check_positive, multiplier_of
-from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds
+from aoi_fl.science.privacy.bounds import min_separation
 from aoi_fl.science.selection import Selector
 from aoi_fl.science.simulate import Decentralised
 from aoi_fl.science.systematic import SystematicPolicy
@@ -131,8 +130,7 @@ class PrivateMean:
         k = round(float(np.sum(law.rates))) if k is None and isinstance(law, SystematicPolicy) else k
         if k is None:
             raise ConfigError("policy", type(law).__name__, "one with a number of clients a round", "Choose another.")
-        apart = kept_bounds(law, rounds, clients).min_separation
-        values: dict[str, Any] = {"clip": 1.0, "bands": min(apart, rounds), **more}
+        values: dict[str, Any] = {"clip": 1.0, "bands": min(min_separation(law, clients or 1), rounds), **more}
         made = cls(noise_multiplier=multiplier_of(epsilon, delta), rounds=rounds, per_round=k, delta=delta, **values)
         PrivacyGuarantee(made, law, clients)
         return made
@@ -155,25 +153,20 @@ class PrivacyGuarantee:
     Attributes
     ----------
     separation : b, which clients are asked to keep and the server enforces
+    account : of all rounds
     """
 
     def __init__(self, spec: PrivateMean, law: Decentralised | Selector | None, clients: int | None) -> None:
-        self.spec, self._law, self._clients = spec, law, clients
-        self.separation = kept_bounds(law, spec.rounds, clients).min_separation
+        self.spec, self.separation = spec, min_separation(law, clients or 1)
         if spec.bands > self.separation:
             allowed = f"at most {self.separation}, the fewest rounds between two participations"
             remedy = f"Set bands to at most {self.separation}, or choose {', '.join(SEPARATED)} with equal rates."
             raise ConfigError("bands", spec.bands, allowed, remedy)
-
-    @cached_property
-    def account(self) -> Account:
-        """The account of all rounds."""
-        spec = self.spec
-        return Account(self._bounds(spec.rounds), spec.rounds, spec.noise_multiplier, spec.bands, spec.momentum)
+        self.account = Account(self.separation, spec.rounds, spec.noise_multiplier, spec.bands, spec.momentum)
 
     def epsilon(self, round_: int) -> float:
         """Return ε after so many rounds, without amplification."""
-        return self.account.epsilon(self.spec.delta, self._bounds(round_).max_participations)
+        return self.account.epsilon(self.spec.delta, round_)
 
     def over(self, round_: int) -> str | None:
         """Return why a round must not run: it would spend more than ``max_epsilon``; None if it may."""
@@ -182,9 +175,6 @@ class PrivacyGuarantee:
         if (spent := self.epsilon(round_)) <= self.spec.max_epsilon:
             return None
         return f"round {round_} would spend ε = {spent:.4g}, more than max-epsilon {self.spec.max_epsilon:g}"
-
-    def _bounds(self, rounds: int) -> ParticipationBounds:
-        return kept_bounds(self._law, rounds, self._clients)
 
 
 class ByPrivateMean(Mean):
@@ -228,7 +218,7 @@ class ByPrivateMean(Mean):
         names = ("clip", "noise_multiplier", "rounds", "per_round", "bands", "delta")
         terms: dict[str, float] = {name: getattr(spec, name) for name in names}
         terms |= {"momentum": spec.momentum, "clients": clients, "size": size}
-        terms |= {"min_separation": privacy.separation, "max_participations": account.bounds.max_participations}
+        terms |= {"min_separation": privacy.separation, "max_participations": account.participations(spec.rounds)}
         self._releases.agree(terms, done, account.column, account.deviation * spec.clip, size)
         self._account = account
 

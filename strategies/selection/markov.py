@@ -12,7 +12,6 @@ from aoi_fl.config.values import Compensate
 from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.participation import MarkovRule
 from aoi_fl.science.rates import largest_rate
 from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
 from aoi_fl.strategies.selection.absence import Absence, make_absence
@@ -34,7 +33,7 @@ class MarkovRulePolicy(RulePolicy):
     availability : learns how often each client is available; None: it is ignored
     """
 
-    rule: MarkovRule
+    rule: MarkovPolicy
 
     def __init__(
         self,
@@ -48,14 +47,13 @@ class MarkovRulePolicy(RulePolicy):
         n, k = policy.clients, policy.per_round
         shares = Shares(rates, n, k, most=largest_rate(policy.dropout), leaving=availability is None)
         own = rates != "equal" or availability is not None  # each client has a table of its own
-        rule = MarkovRule(policy, own, presence=availability, dropout=policy.dropout, declared=policy.dropout)
+        rule = replace(policy, rates=np.zeros(0) if own else None, presence=availability)
         super().__init__(rule, n, k, coordination, shares if own else None)
         if not own and not adaptive_dropout:
             alike = n > k > 1 and set(policy.probabilities) <= {0, 1}  # no coin is left
             self.traits = replace(self.traits, law=policy, warning=SAME_MEET if alike else "")
         self._dropout = DropoutEstimate(float(k), policy.dropout * k) if adaptive_dropout else None
         self._warned = False
-        self._kind = policy.kind
         self._adapt()
 
     def issue(self, view: RoundView) -> None:
@@ -73,7 +71,8 @@ class MarkovRulePolicy(RulePolicy):
 
     def targets(self, clients: int) -> NDArray[np.float64]:
         """Return (n,) the clients' own rates, where they have any."""
-        return super().targets(clients) if self.rule.rates is None else self.rule.rates[:clients]
+        rates = self.rule.rates
+        return super().targets(clients) if rates is None or not len(rates) else rates[:clients]
 
     def achieved(self, clients: int) -> NDArray[np.float64]:
         """Return (n,) the clients' rates; where more is lost than tables make up for, what is left of them."""
@@ -82,18 +81,16 @@ class MarkovRulePolicy(RulePolicy):
 
     def ledger(self) -> dict[str, float]:
         """Return the dropout that the round's tables make up for."""
-        if self._dropout is None:
-            return {}
-        return {"dropout": self._dropout.value if self.rule.own else self.rule.policy.dropout}
+        return {} if self._dropout is None else {"dropout": self.rule.dropout}
 
     def describe(self) -> dict[str, Any]:
         """Return the policy's kind, n, k, table, rates and coordination."""
         rates, rule = self.rule.rates, "equal" if self.shares is None else self.shares.rule
         return {
-            "kind": f"markov-{self._kind}",
+            "kind": f"markov-{self.rule.kind}",
             **super().describe(),
-            "probabilities": list(self.rule.policy.probabilities),
-            "rates": rule if rates is None or rule == "equal" else rates.tolist(),
+            "probabilities": list(self.rule.probabilities),
+            "rates": rule if rates is None or not len(rates) or rule == "equal" else rates.tolist(),
             "adaptive_dropout": self._dropout is not None,
         }
 
@@ -139,7 +136,7 @@ class MarkovRulePolicy(RulePolicy):
     def _warn_beyond(self, estimate: float, view: RoundView) -> None:
         """Warn where no table makes up for so many lost clients, once until it is less."""
         rates = self.targets(len(view.known))
-        most = 1 - rates.max(initial=0.0) if self.rule.own else largest_dropout(self.clients, self.per_round)
+        most = 1 - rates.max(initial=0.0) if self.shares is not None else largest_dropout(self.clients, self.per_round)
         if estimate > most and not self._warned:
             logger.warning(
                 "Round %d: %.1f %% of the willing clients are lost, and tables make up for %.1f %% at most: fewer than "

@@ -35,14 +35,14 @@ class Shares:
     ----------
     rule : source of the rates
     clients, per_round : n and k
-    most : the largest rate by size; 1−d if the rates compensate for a dropout d
+    most : the largest rate; 1−d if the rates compensate for a dropout d
     leaving : whether absent clients leave; not so if availability is compensated
 
     Raises
     ------
     ConfigError
-        Fewer rates are given than there are clients, they do not sum to k, one of them is missing or out of (0, 1], or
-        there is no such rule.
+        Fewer rates are given than there are clients, they do not sum to k, one of them is missing or out of (0, most],
+        or there is no such rule.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Shares:
             raise ConfigError("rates", len(rule), allowed, "Give each client a rate, or choose rates 'size'.")
         else:
             mapped = rule if isinstance(rule, Mapping) else {str(client): rate for client, rate in enumerate(rule)}
-            self._usual = float(given_rates(list(mapped.values()), per_round, list(mapped)).mean())
+            self._usual = float(given_rates(list(mapped.values()), per_round, list(mapped), most=most).mean())
         self.rule, self._clients, self._per_round = rule, clients, per_round
         self._most, self._leaving = most, leaving
         self._stride = stride(clients, per_round)

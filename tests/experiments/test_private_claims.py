@@ -8,7 +8,7 @@ from aoi_fl.lab.experiments.registry import find
 from aoi_fl.lab.privacy.amplification import amplified
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account
-from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds
+from aoi_fl.science.privacy.bounds import min_separation
 
 DELTA, ROUNDS = 1e-4, 200
 UNITS = [
@@ -24,8 +24,7 @@ UNITS = [
 )
 def test_noise_without_amplification_is_exact(policy, bands):
     for case, noise in find("privacy").arms[policy]["noise-multiplier"].items():
-        found = ParticipationBounds(bands, -(-ROUNDS // bands))
-        account = Account(found, ROUNDS, noise, bands)
+        account = Account(bands, ROUNDS, noise, bands)
         assert account.epsilon(DELTA) == pytest.approx(int(case.removeprefix("ε = ")), rel=1e-3)
 
 
@@ -36,8 +35,8 @@ def test_noise_without_amplification_is_exact(policy, bands):
 def test_noise_with_amplification_is_that_of_its_epsilon(study, case, own):
     clients = study.keys["num-clients"]
     markov = MarkovPolicy.optimal(clients, study.keys["clients-per-round"], own["max-age"])
-    found = kept_bounds(markov, ROUNDS)
-    account = Account(found, ROUNDS, own["noise-multiplier"], found.min_separation)
+    apart = min_separation(markov)
+    account = Account(apart, ROUNDS, own["noise-multiplier"], apart)
     assert amplified(markov, clients, account, DELTA) == pytest.approx(int(case.removeprefix("ε = ")), rel=0.03)
 
 

@@ -12,7 +12,6 @@ from aoi_fl.lab.privacy.amplification import AgeMixture, PatternMixture, amplifi
 from aoi_fl.lab.privacy.without_replacement import epsilon_without_replacement
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account, bisect
-from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import coefficients
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
@@ -26,8 +25,7 @@ in_noise = pytest.mark.parametrize(
 
 
 def account_at(error, bands=6, separation=6):
-    kept = ParticipationBounds(separation, -(-ROUNDS // separation))
-    return Account(kept, ROUNDS, error / Account(kept, ROUNDS, 1.0, bands).error, bands)
+    return Account(separation, ROUNDS, error / Account(separation, ROUNDS, 1.0, bands).error, bands)
 
 
 # Monte Carlo by others, ± 2 %: n = 100, k = 15, T = 100, δ = 10⁻³, six bands but for the last.
@@ -157,4 +155,4 @@ def test_without_a_bound_there_is_no_number(policy, phases, bands):
 
 @pytest.mark.parametrize("multiplier", [1e-3, 1e5])
 def test_extreme_noise_has_no_number_below_the_account(multiplier):
-    assert amplified(MARKOV, 100, Account(ParticipationBounds(6, 17), ROUNDS, multiplier, 6), 1e-3) is None
+    assert amplified(MARKOV, 100, Account(6, ROUNDS, multiplier, 6), 1e-3) is None

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from aoi_fl.science.absence import absent_table, achievable, stride_rates
-from aoi_fl.science.participation import MarkovRule, SystematicRule
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.participation import SystematicRule
 from aoi_fl.science.presence import Presence
 from aoi_fl.science.rates import exact
 from aoi_fl.science.selection import everyone
@@ -102,7 +103,7 @@ def played(policy, share, returning, rounds, seed=3):
     return np.bincount(late, minlength=n) / (rounds - rounds // 2 + 1)
 
 
-@pytest.mark.parametrize("make", [MarkovRule, SystematicRule], ids=["markov", "systematic"])
+@pytest.mark.parametrize("make", [MarkovPolicy, SystematicRule], ids=["markov", "systematic"])
 @pytest.mark.parametrize(("share", "returning"), [(0.4, 0.4), (0.5, 0.05)])
 def test_learning_achieves_the_rates(make, share, returning):
     found = played(make.learning(np.repeat([0.1, 0.25, 0.8], 100)), share, returning, 1600)

@@ -16,7 +16,6 @@ from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account, epsilon_of, multiplier_of
-from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import CorrelatedNoise, coefficients
 from aoi_fl.science.rates import check_rule, equal_rates, given_rates, own_table, size_rates
 from aoi_fl.science.selection import Population, RandomSelector
@@ -71,8 +70,7 @@ GROUPS = [
     (coefficients, "bands", [0]),
     (coefficients, "momentum", [(2, 1.0)]),
     (CorrelatedNoise, "noise key", [(b"short", coefficients(1), 1.0, 3)]),
-    (lambda noise: Account(ParticipationBounds(6, 17), 100, noise), "noise-multiplier", [0.0, INF]),
-    (lambda bands: Account(ParticipationBounds(6, 17), 100, 1.0, bands), "bands", [7], 7),
+    (lambda noise: Account(6, 100, noise), "noise-multiplier", [0.0, INF]),
     (lambda delta: epsilon_of(1.0, delta), "delta", [1.0, 9e-16]),
     (multiplier_of, "epsilon", [(0.0, 1e-5), (1e-9, 1e-15)]),
     (MarkovPolicy.optimal, "clients", [(0, 1, 1), (True, 1, 1)]),

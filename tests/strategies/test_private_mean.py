@@ -15,7 +15,6 @@ from flwr.serverapp import strategy as flower
 from aoi_fl.flower.messages import failure
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.privacy.account import Account, epsilon_of
-from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import CorrelatedNoise, coefficients
 from aoi_fl.science.selection import OldestAgeSelector
 from aoi_fl.strategies import (
@@ -94,7 +93,7 @@ def test_the_noise_is_that_of_key_bands_and_account(tmp_path, monkeypatch):
     clip, noise, rounds, bands = 2.0, 0.7, 6, 2
     spec = PrivateMean(clip, noise, rounds, per_round=2, bands=bands)
     _, result, _ = run(spec, ToyApp(unchanged), tmp_path, systematic, start=BIG)
-    account = Account(ParticipationBounds(2, 3), rounds, noise, bands)
+    account = Account(2, rounds, noise, bands)
     drawn = CorrelatedNoise(KEY, coefficients(bands), account.deviation * clip, 20_000, [KEY] * rounds)
     expected = sum(drawn.of(t) for t in range(1, rounds + 1)) / 2
     np.testing.assert_allclose(values(result.arrays)["w"], expected, atol=1e-5)
@@ -122,15 +121,15 @@ def test_a_strategy_that_averages_makes_its_step_of_the_mean(tmp_path, make):
 def test_epsilon_is_recorded_round_by_round(tmp_path):
     spec = private(6, 2, noise_multiplier=0.8, bands=2, delta=1e-3)
     notes, _, strategy = run(spec, honest_app(), tmp_path, systematic)
-    account = Account(ParticipationBounds(2, 3), 6, 0.8, 2)
-    expected = [account.epsilon(1e-3, -(-t // 2)) for t in range(1, 7)]
+    account = Account(2, 6, 0.8, 2)
+    expected = [account.epsilon(1e-3, t) for t in range(1, 7)]
     assert [record.epsilon for record in notes.rounds] == pytest.approx(expected)
     told = strategy._run.request(6)  # of it a device computes the ε of its own updates
     assert [epsilon_of(math.sqrt(k) * told.mu, told.delta) for k in (1, 2, 3)] == pytest.approx(expected[::2])
 
 
 def test_a_run_ends_before_its_epsilon_is_exceeded(tmp_path):
-    account = Account(ParticipationBounds(1, 6), 6, 0.8)
+    account = Account(1, 6, 0.8)
     most = account.epsilon(1e-3, 4) * 1.001
     spec = private(6, noise_multiplier=0.8, delta=1e-3, max_epsilon=most)
     notes, result, strategy = run(spec, honest_app(), tmp_path)

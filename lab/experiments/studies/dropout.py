@@ -6,7 +6,7 @@ from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, pick
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
-from aoi_fl.science.dropout import DropoutEstimate, reissued
+from aoi_fl.science.dropout import DropoutEstimate
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import evenly, everyone
@@ -76,7 +76,7 @@ def _adaptive(dropout, rounds, seed):
     chosen = []
     for t in range(1, rounds + 1):
         told.append(estimate.value)
-        probabilities = reissued(table, estimate.value).probabilities
+        probabilities = table.with_dropout(estimate.value).probabilities
         willing = draws.uniforms(seed, t, "participate", clients) < age.hazards(probabilities, ages)
         counted = willing & (draws.uniforms(seed, t, "dropout", clients) >= dropout)
         chosen.append(evenly(np.flatnonzero(counted)))

@@ -106,7 +106,7 @@ class PrivacyError(Experiment):
         from aoi_fl.lab.privacy.amplification import calibrated
         from aoi_fl.science.markov import MarkovPolicy
         from aoi_fl.science.privacy.account import Account, multiplier_of
-        from aoi_fl.science.privacy.bounds import kept_bounds
+        from aoi_fl.science.privacy.bounds import min_separation
         from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
         from aoi_fl.science.systematic import SystematicPolicy
 
@@ -122,9 +122,9 @@ class PrivacyError(Experiment):
         }
         rows = []
         for name, player in players.items():
-            found = kept_bounds(player, rounds, n)
-            for bands in sorted({1, min(found.min_separation, rounds)}):
-                account = Account(found, rounds, multiplier_of(epsilon, delta), bands)
+            apart = min_separation(player, n)
+            for bands in sorted({1, min(apart, rounds)}):
+                account = Account(apart, rounds, multiplier_of(epsilon, delta), bands)
                 rows.append({"policy": name, "bands": bands, "amplified": "no", "error": round(account.error, 4)})
                 if player is None:
                     continue

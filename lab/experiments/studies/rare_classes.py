@@ -10,7 +10,8 @@ from aoi_fl.lab.rivals.oort import OortSelector
 from aoi_fl.learning.examples import Examples
 from aoi_fl.science import draws
 from aoi_fl.science.load import participation
-from aoi_fl.science.participation import MarkovRule, SystematicRule
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.participation import SystematicRule
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 
@@ -27,7 +28,7 @@ def players(clients, per_round, seed):
         "random": (RandomSelector(per_round, seed), "size"),
         "oldest-age": (OldestAgeSelector(per_round, seed), "size"),
         "systematic, learned": (SystematicRule.learning(rates, seed), "size"),
-        "markov, learned": (MarkovRule.learning(rates), "size"),
+        "markov, learned": (MarkovPolicy.learning(rates), "size"),
         "f3ast": (F3ast(per_round, seed), None),
         "oort": (OortSelector(per_round, seed), "size"),
     }

@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import norm
 
 from aoi_fl.science.privacy.account import Account, delta_of, epsilon_of, multiplier_of
-from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import coefficients, prefix_error
 from tests.science.privacy.test_factorisation import toeplitz
 
@@ -37,7 +36,7 @@ def test_sensitivity_is_the_largest_over_all_patterns(bands, separation, most):
         if all(b - a >= separation for a, b in itertools.pairwise(rows))
     )
     largest = max(np.linalg.norm(matrix[:, list(rows)].sum(axis=1)) for rows in patterns)
-    account = Account(ParticipationBounds(separation, most), rounds, noise_multiplier=1.0, bands=bands)
+    account = Account(separation, rounds, noise_multiplier=1.0, bands=bands)
     assert account.deviation == pytest.approx(largest, rel=1e-12)
 
 
@@ -45,6 +44,6 @@ def test_sensitivity_is_the_largest_over_all_patterns(bands, separation, most):
 
 
 def test_momentum_changes_noise_and_error():
-    plain, heavy = (Account(ParticipationBounds(5, 10), 50, 1.0, 5, momentum=m) for m in (0.0, 0.9))
+    plain, heavy = (Account(5, 50, 1.0, 5, momentum=m) for m in (0.0, 0.9))
     assert heavy.column @ heavy.column > plain.column @ plain.column
     assert heavy.error == pytest.approx(heavy.deviation * prefix_error(heavy.column, 50, 0.9))

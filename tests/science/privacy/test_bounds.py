@@ -9,7 +9,7 @@ import pytest
 
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.participation import SystematicRule
-from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds, min_separation
+from aoi_fl.science.privacy.bounds import min_separation
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
 
@@ -116,6 +116,6 @@ def test_oldest_age_bounds_are_those_of_every_tie():
 
 def test_a_real_run_keeps_the_separation_alone():
     policy = SystematicPolicy.rated(np.array([0.15, 0.1]))
-    assert kept_bounds(policy, 100) == ParticipationBounds(6, 17)
+    assert min_separation(policy) == 6
     for unsure in (None, RandomSelector(2, 1), SystematicRule.learning(policy.rates)):
-        assert kept_bounds(unsure, 20, 10) == ParticipationBounds(1, 20)
+        assert min_separation(unsure, 10) == 1
