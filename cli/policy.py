@@ -86,7 +86,7 @@ def _show_stride(chosen: SystematicPolicy, title: str, exactly: int | None, as_j
     rate, jitter = float(chosen.rates[0]), chosen.jitter
     law = StrideLaw(rate, jitter)
     least, variance = StrideLaw(rate).interval_variance, law.interval_variance
-    pmf = law.probabilities()
+    pmf = {x: p for x, p in enumerate(law.interval_pmf().tolist(), start=1) if p > 0}
     spread = {t: v**0.5 / t for t, v in zip(WINDOWS, law.window_variances(WINDOWS), strict=True)}
     if as_json:
         values: dict[str, Any] = {"rate": rate, "interval_mean": 1 / rate, "interval_variance": variance}

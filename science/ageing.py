@@ -18,8 +18,7 @@ from aoi_fl.science.types import Floats, Ints
 
 AgeingCost: TypeAlias = Callable[[Floats], Floats]
 
-_SUMMED = 10**5  # ages up to which roots are summed one by one
-_ZETA = -0.20788622497735457  # ζ(−1/2)
+_OLDEST = 10**5  # an older client counts as this old under ``root``
 
 AGEING: Mapping[Ageing, AgeingCost] = {
     "linear": lambda ages: ages,
@@ -55,21 +54,10 @@ def ageing_index(ages: Ints, payments: Floats, sensitivities: Floats, budget: fl
     >>> ageing_index(np.array([0, 2]), np.array([5.0, 10.0]), np.array([0.5, 1.0]), 40.0, "quadratic").tolist()
     [4.0, 88.0]
     """
-    worth: Floats = _of_roots(ages) if name == "root" else (ages + 1.0) * (ages + 2.0) * (4.0 * ages + 3.0) / 6
+    if name == "root":  # clients declare the ages that they start from, so memory must not grow with them
+        near = np.minimum(ages, _OLDEST)
+        roots = np.sqrt(np.arange(near.max(initial=0) + 2, dtype=np.float64))
+        worth: Floats = (near + 1) * roots[near + 1] - np.cumsum(roots)[near]
+    else:
+        worth = (ages + 1.0) * (ages + 2.0) * (4.0 * ages + 3.0) / 6
     return budget * sensitivities / payments * worth
-
-
-def _of_roots(ages: Ints) -> Floats:
-    """Return (a+1)·√(a+1) − Σ_{j=1..a} √j; from age 10^5 on by Euler and Maclaurin, as exactly as doubles allow.
-
-    Σ_{j<N} √j = ⅔N^(3/2) − ½√N + ζ(−½) + 1/(24√N) − …
-
-    Clients declare the ages that they start from, so an index must not take memory in proportion to them.
-    """
-    near = np.minimum(ages, _SUMMED)
-    roots = np.sqrt(np.arange(near.max(initial=0) + 2, dtype=np.float64))
-    summed = (near + 1) * roots[near + 1] - np.cumsum(roots)[near]
-    rounds = ages + 1.0
-    far = np.sqrt(rounds) * (rounds / 3 + 0.5 - 1 / (24 * rounds)) - _ZETA
-    worth: Floats = np.where(ages < _SUMMED, summed, far)
-    return worth

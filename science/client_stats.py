@@ -50,9 +50,9 @@ class ClientArrays:
     prefix: ClassVar[str]
     unknown: ClassVar[Mapping[str, float]]
 
-    def __init__(self, **arrays: NDArray[Any]) -> None:
+    def __init__(self) -> None:
         for name, value in self.unknown.items():
-            setattr(self, name, arrays.get(name, np.full(0, value)))
+            setattr(self, name, np.full(0, value))
 
     def reach(self, clients: int) -> Self:
         """Make room for n clients, the new ones unknown, and return this."""
@@ -65,10 +65,10 @@ class ClientArrays:
         """Return the arrays by name, for a resumed run."""
         return {f"{self.prefix}-{name}": getattr(self, name) for name in self.unknown}
 
-    @classmethod
-    def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> Self:
-        """Return what a :meth:`state_dict` has."""
-        return cls(**{name: memory[f"{cls.prefix}-{name}"].copy() for name in cls.unknown})
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Restore :meth:`state_dict`."""
+        for name in self.unknown:
+            setattr(self, name, state[f"{self.prefix}-{name}"].copy())
 
 
 # The reports of a round's clients in a simulation without learning, from the round and their numbers.

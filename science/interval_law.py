@@ -28,13 +28,13 @@ class StrideLaw:
     """The law of a client that takes part systematically, at a rate and with jitter J in [0, 1].
 
     >>> law = StrideLaw(15 / 100)
-    >>> {x: round(p, 12) for x, p in law.probabilities().items()}
-    {6: 0.333333333333, 7: 0.666666666667}
+    >>> law.interval_pmf().round(12).tolist()
+    [0.0, 0.0, 0.0, 0.0, 0.0, 0.333333333333, 0.666666666667]
     >>> round(law.interval_variance, 12), law.window_variances([3, 10, 100])
     (0.222222222222, [0.2475, 0.25, 0.0])
     >>> law = StrideLaw(15 / 100, 0.2)
-    >>> {x: round(p, 4) for x, p in law.probabilities().items()}
-    {5: 0.0278, 6: 0.3715, 7: 0.5069, 8: 0.0938}
+    >>> law.interval_pmf().round(4).tolist()
+    [0.0, 0.0, 0.0, 0.0, 0.0278, 0.3715, 0.5069, 0.0938]
     >>> round(law.interval_variance, 4), round(law.window_variances([100])[0], 4)
     (0.4653, 0.0667)
     """
@@ -65,10 +65,11 @@ class StrideLaw:
         rest = self._exact_mean % 1
         if not self._width:
             return float(rest * (1 - rest))
-        return sum(p * (x - self.interval_mean) ** 2 for x, p in self.probabilities().items())
+        law: list[float] = self.interval_pmf().tolist()
+        return sum(p * (x - self.interval_mean) ** 2 for x, p in enumerate(law, 1))
 
-    def probabilities(self) -> dict[int, float]:
-        """Return {x: P(X = x)}; without jitter ⌊1/r⌋ and, with probability frac(1/r), one round more.
+    def interval_pmf(self) -> Floats:
+        """Return P(X = x) at position x−1; without jitter X is ⌊1/r⌋ and, with probability frac(1/r), one round more.
 
         Two participations are D = (1 + J(w'−w))/r rounds apart before they fall into whole rounds, and X is D rounded
         up or down without bias: P(X = x | D) = max(0, 1−|x−D|). D itself is triangular about 1/r with half-width c =
@@ -79,7 +80,7 @@ class StrideLaw:
         mean, width = self._exact_mean, self._width
         whole, rest = divmod(mean, 1)
         if not width:
-            return {int(whole): float(1 - rest)} | ({int(whole) + 1: float(rest)} if rest else {})
+            return np.concatenate((np.zeros(int(whole) - 1), [float(1 - rest), float(rest)] if rest else [1.0]))
         first, last = math.floor(mean - width), math.ceil(mean + width)
         away = np.arange(first - int(whole), last - int(whole) + 1) - float(rest)  # x − 1/r
         narrow, wide = sorted((1.0, float(width)))
@@ -87,15 +88,7 @@ class StrideLaw:
         for step, factor in _DIFFERENCE:
             y = np.abs(away + step * wide)
             law += factor * (y + narrow * np.maximum(0.0, 1 - y / narrow) ** 3 / 3)
-        law = np.maximum(law, 0.0) / (2 * wide**2)
-        return dict(zip(range(first, last + 1), law.tolist(), strict=True))
-
-    def interval_pmf(self) -> Floats:
-        """Return P(X = x) at position x−1."""
-        law = self.probabilities()
-        pmf = np.zeros(max(law))
-        pmf[np.array(list(law)) - 1] = list(law.values())
-        return pmf
+        return np.concatenate((np.zeros(first - 1), np.maximum(law, 0.0) / (2 * wide**2)))
 
     def window_variances(self, windows: Sequence[int]) -> list[float]:
         """Return Var(Y) of the participations in T rounds, for each T."""

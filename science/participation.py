@@ -32,7 +32,6 @@ class SystematicRule(SystematicPolicy):
     Attributes
     ----------
     rates, phases, shifts : (n,) each client's terms
-    clients, per_round : n and k
     phase_rule : "spread", dealt out by the server, or "random", each client's own draw
     presence : the clients' known availability, for which rates make up; None: all are always available
     targets : (n,) the rates that clients are to achieve
@@ -41,8 +40,6 @@ class SystematicRule(SystematicPolicy):
     rates: Floats = field(default_factory=_unknown)
     phases: Floats = field(default_factory=_unknown)
     shifts: Floats = field(default_factory=_unknown)
-    clients: int = 0
-    per_round: int = 0
     phase_rule: PhaseRule = "spread"
     presence: Presence | None = None
     targets: Floats = field(default_factory=_unknown)
@@ -55,7 +52,7 @@ class SystematicRule(SystematicPolicy):
         """Return the rule of these target rates that makes up for availability; raises ConfigError for a bad rate."""
         check_rates(rates)
         n = len(rates)
-        rule = cls(clients=n, per_round=round(rates.sum()), seed=seed, presence=Presence().reach(n))
+        rule = cls(seed=seed, presence=Presence().reach(n))
         return rule.reissue(rates, 0, np.ones(n, np.bool_))
 
     def observe(self, available: Mask, round_: int) -> Self:

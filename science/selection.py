@@ -66,29 +66,32 @@ def sound_clients(where: str, clients: object, n: int) -> Ints:
     ------
     ConfigError : they are no list of distinct whole numbers from 0 to n − 1.
     """
-    chosen, key = _array(clients), f"clients of {where}"
-    if chosen is None or chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
-        remedy = "Return such an array, for a mask numpy.flatnonzero(mask)."
-        raise ConfigError(key, type(clients).__name__, "an array of whole client numbers", remedy)
-    if len(chosen) and not (chosen.min() >= 0 and chosen.max() < n):
-        wrong = int(chosen.min() if chosen.min() < 0 else chosen.max())
-        raise ConfigError(f"client of {where}", wrong, f"from 0 to {n - 1}", "Return numbers of this range.")
+    key, remedy = f"clients of {where}", "Return client numbers, for a mask numpy.flatnonzero(mask)."
+    chosen = sound_values(key, clients, None, most=n - 1, kinds="iu", remedy=remedy)
     if len(np.unique(chosen)) < len(chosen):
         raise ConfigError(key, None, "different from each other", "Return each number once.")
     return chosen.astype(np.int64)
 
 
 def sound_values(
-    name: str, values: object, length: int, *, most: float = np.inf, kinds: str = "iuf", unknown: bool = False
+    name: str,
+    values: object,
+    length: int | None,
+    *,
+    most: float = np.inf,
+    kinds: str = "iuf",
+    unknown: bool = False,
+    remedy: str = "Return one value a client.",
 ) -> NDArray[Any]:
     """Return numbers or truth values of own code as an array.
 
     Parameters
     ----------
     name, values : what they are called, and the values
-    length, most : how many they are, and the largest that is allowed; the least is 0
+    length, most : how many they are, None for any number, and the largest that is allowed; the least is 0
     kinds : kinds of NumPy's types
     unknown : whether NaN is allowed
+    remedy : the next step where they are no such array
 
     Raises
     ------
@@ -97,9 +100,10 @@ def sound_values(
     array = _array(values)
     if array is None or (array.dtype.kind not in kinds and array.size):
         allowed = f"an array of {dict(b='truth values', iu='whole numbers').get(kinds, 'numbers')}"
-        raise ConfigError(name, type(values).__name__, allowed, "Return one value a client.")
-    if array.shape != (length,):
-        raise ConfigError(name, f"of shape {array.shape}", f"of shape ({length},)", "Return one value a client.")
+        raise ConfigError(name, type(values).__name__, allowed, remedy)
+    if array.ndim != 1 or length not in (None, len(array)):
+        wanted = "s" if length is None else length
+        raise ConfigError(name, f"of shape {array.shape}", f"of shape ({wanted},)", remedy)
     bad = array[~((array >= 0) & (array <= most) & np.isfinite(array)) & ~(unknown & np.isnan(array))]
     if len(bad):
         raise ConfigError(name, str(bad[0]), f"numbers from 0 to {most:g}", "Return numbers of this range.")

@@ -103,7 +103,7 @@ class LearningSelector:
 
     def load_state_dict(self, state: State) -> None:
         """Restore :meth:`state_dict`."""
-        self.seen = ClientStats.recalled(state)
+        self.seen.load_state_dict(state)
 
 
 def sequential(uniforms: Floats, weights: Floats, count: int) -> Ints:

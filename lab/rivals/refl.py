@@ -80,7 +80,7 @@ class Refl(LearningSelector):
     def load_state_dict(self, state: State) -> None:
         """Restore :meth:`state_dict`."""
         super().load_state_dict(state)
-        self.presence = Presence.recalled(state)
+        self.presence.load_state_dict(state)
         self._length, self._begun = state["refl-times"].tolist()
 
     def _mean_length(self, population: Population) -> float:

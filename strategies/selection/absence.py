@@ -78,7 +78,7 @@ class Absence(Presence):
 
     def load_state_dict(self, state: State) -> None:
         """Restore a state."""
-        vars(self).update(vars(Presence.recalled(state)))
+        super().load_state_dict(state)
         self._warned_of = float(state["absence-told"][0])
 
 

@@ -14,7 +14,6 @@ from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.rules import check_settings
 from aoi_fl.protocol import BY_SENSITIVITY, Bid
 from aoi_fl.protocol.clients import abridged, check_clients
-from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.selection import Population
@@ -64,6 +63,7 @@ class BudgetedPolicy(Policy):
         self._ledger = {"spent": 0.0}  # of the round at hand
         self._capped: set[int] = set()  # named in a warning, for an extreme φ
         self._slopes = SlopeEstimate.of(0) if estimated else None  # of losses by age, φ
+        self._declared = selector.index in BY_SENSITIVITY and not estimated  # whether clients must declare φ
 
     def plan(self, view: RoundView) -> Plan:
         """Spend the round's budget in descending order of the index."""
@@ -71,9 +71,8 @@ class BudgetedPolicy(Policy):
         if reason := self._over(view):
             logger.warning("Round %d pays no client: %s.", view.round, reason)
         population = view.population
-        prices = self._prices(population)
-        payable = population.available & np.isfinite(prices)
-        payments, bids, refused = np.asarray(population.payments), np.full(len(prices), np.inf), dict[int, str]()
+        payable = population.available & self._payable(population)
+        payments, bids, refused = np.asarray(population.payments), np.full(len(payable), np.inf), dict[int, str]()
         if self.source == "bid":
             payments, bids, refused = self._bids(view, payable, payments)
         declared, slopes = np.asarray(population.sensitivities), self._slopes
@@ -195,8 +194,8 @@ class BudgetedPolicy(Policy):
         """
         if math.isinf(self.selector.total) or not len(view.known):
             return None
-        prices = self._prices(view.population)
-        known = prices[np.isfinite(prices)]
+        population = view.population
+        known = np.asarray(population.payments)[self._payable(population)]
         reason = self.selector.over(known[known >= np.median(known) / _EXTREME] if known.size else known)
         return reason and f"{reason} (total-budget)"
 
@@ -215,20 +214,19 @@ class BudgetedPolicy(Policy):
             self._slopes = self._slopes.joined(more)
         for record in new:
             self._refreshed[record.client] = record.since - 1 - (record.data_age or 0)
-        payable = [r for r in new if r.payment is not None and self._sensitivity(r) is not None]
-        payable = payable or (new if first else [])
-        able = {record.client for record in payable}
+        able = self._payable(view.population)
+        payable = [record for record in new if able[record.client]] or (new if first else [])
         warnings = abridged(
             [
                 f"client {record.name} has declared no payment or sensitivity: it can never be chosen"
                 for record in new
-                if record.client not in able
+                if not able[record.client]
             ]
         )
         if first:
             warnings += check_clients(
                 [r.payment for r in payable],
-                [self._sensitivity(r) for r in payable],
+                [r.sensitivity if self._declared else 1.0 for r in payable],
                 self.selector.budget,
                 [r.name for r in payable],
                 self.selector.account.left,
@@ -236,23 +234,10 @@ class BudgetedPolicy(Policy):
         for warning in warnings:
             logger.warning("%s", warning)
 
-    def _prices(self, population: Population) -> NDArray[np.float64]:
-        """Return (n,) declared payments; NaN for a client that lacks what the index needs."""
-        payments = np.asarray(population.payments)
-        return (
-            np.where(np.isfinite(np.asarray(population.sensitivities)), payments, np.nan)
-            if self._declared
-            else payments
-        )
-
-    @property
-    def _declared(self) -> bool:
-        """Whether clients must declare φ: an index that does not use it can do without, and so can the estimate."""
-        return self.selector.index in BY_SENSITIVITY and self._slopes is None
-
-    def _sensitivity(self, record: ClientRecord) -> float | None:
-        """Return φ_i, 1 where it is neither declared nor needed."""
-        return record.sensitivity if self._declared else record.sensitivity or 1.0
+    def _payable(self, population: Population) -> NDArray[np.bool_]:
+        """Return (n,) the clients that have declared what the index needs."""
+        declared: NDArray[np.bool_] = np.isfinite(np.asarray(population.payments))
+        return declared & np.isfinite(np.asarray(population.sensitivities)) if self._declared else declared
 
 
 def _unusable(bid: Bid, declared: float) -> str | None:

@@ -29,19 +29,18 @@ class SystematicRulePolicy(RulePolicy):
 
     Parameters
     ----------
-    rule, coordination : as in :class:`RulePolicy`
+    rule, clients, per_round, coordination : as in :class:`RulePolicy`
     rates : as in :class:`SystematicParticipation`
     """
 
     rule: SystematicRule
     shares: Shares
 
-    def __init__(self, rule: SystematicRule, coordination: str, rates: Rates) -> None:
-        shares = Shares(rates, rule.clients, rule.per_round, leaving=rule.presence is None)
-        super().__init__(rule, rule.clients, rule.per_round, coordination, shares)
+    def __init__(self, rule: SystematicRule, clients: int, per_round: int, coordination: str, rates: Rates) -> None:
+        n, k = clients, per_round
+        super().__init__(rule, n, k, coordination, Shares(rates, n, k, leaving=rule.presence is None))
         if rates == "equal" and rule.presence is None:
-            law = science.SystematicPolicy.equal(rule.clients, rule.per_round, rule.phase_rule, rule.jitter, rule.seed)
-            n, k = rule.clients, rule.per_round
+            law = science.SystematicPolicy.equal(n, k, rule.phase_rule, rule.jitter, rule.seed)
             alike = (rule.phase_rule, rule.jitter) == ("spread", 0.0) and n % k == 0 and n > k > 1
             self.traits = replace(self.traits, law=law, warning=f"{SAME_MEET} Or set a jitter." if alike else "")
         self._fastest = 0.0
@@ -140,9 +139,7 @@ class SystematicParticipation(AgeAwareStrategy):
         rule = SystematicRule(
             jitter=jitter,
             seed=seed_of(settings),
-            clients=clients,
-            per_round=per_round,
             phase_rule=phases,
             presence=make_absence(compensate),
         )
-        super().__init__(SystematicRulePolicy(rule, coordination, rates), **settings)
+        super().__init__(SystematicRulePolicy(rule, clients, per_round, coordination, rates), **settings)

@@ -129,5 +129,6 @@ def test_newcomers_and_memory():
     presence = noted([[1, 0], [1, 1]])
     presence.note(np.array([True, True, False]))
     assert len(presence.share) == 3 and presence.rounds[2] == 1
-    again = Presence.recalled(presence.state_dict())
+    again = Presence()
+    again.load_state_dict(presence.state_dict())
     assert again.share.tolist() == presence.share.tolist() and again.before.tolist() == [1, 1, 0]
