@@ -15,7 +15,6 @@ from aoi_fl.science.types import Floats, Ints
 
 MEMORY = 200  # reports; one this many of a client's reports ago counts 1/e as much as its last one
 _LEAST = 0.05  # of the mean slope, for every client
-_COUNT, _AGE, _LOSS, _AGES, _BOTH, _LOSSES = range(6)  # the rows of the moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,18 +54,18 @@ class SlopeEstimate:
         if not clients.size:
             return self
         moments = self.moments.copy()
-        count, mean_age, mean_loss, *_ = mine = moments[:, clients]
+        count, mean_age, mean_loss, *sums = mine = moments[:, clients]
         known = count > 0
         expected = mean_loss + self.slopes[clients] * (ages - mean_age)
         level = float((losses - expected)[known].mean()) if known.any() else float(losses.mean())
         kept = count * (1 - 1 / MEMORY)
-        mine[_COUNT] = kept + 1
+        count[:] = kept + 1
         age_off, loss_off = ages - mean_age, losses - level - mean_loss
-        mine[_AGE] += age_off / mine[_COUNT]
-        mine[_LOSS] += loss_off / mine[_COUNT]
-        share = kept / mine[_COUNT]  # of a squared deviation from the old mean that is left about the new one
-        for row, product in ((_AGES, age_off**2), (_BOTH, age_off * loss_off), (_LOSSES, loss_off**2)):
-            mine[row] = mine[row] * (1 - 1 / MEMORY) + share * product
+        mean_age += age_off / count
+        mean_loss += loss_off / count
+        share = kept / count  # of a squared deviation from the old mean that is left about the new one
+        for total, product in zip(sums, (age_off**2, age_off * loss_off, loss_off**2), strict=True):
+            total[:] = total * (1 - 1 / MEMORY) + share * product
         moments[:, clients] = mine
         return SlopeEstimate(moments, level)
 

@@ -104,6 +104,8 @@ def sound_values(
     if array.ndim != 1 or length not in (None, len(array)):
         wanted = "s" if length is None else length
         raise ConfigError(name, f"of shape {array.shape}", f"of shape ({wanted},)", remedy)
+    if not array.size:  # of any type
+        return array
     bad = array[~((array >= 0) & (array <= most) & np.isfinite(array)) & ~(unknown & np.isnan(array))]
     if len(bad):
         raise ConfigError(name, str(bad[0]), f"numbers from 0 to {most:g}", "Return numbers of this range.")

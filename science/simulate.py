@@ -13,7 +13,7 @@ from aoi_fl.science.errors import ConfigError, check_choice, check_whole
 from aoi_fl.science.history import History
 from aoi_fl.science.names import Start, Weighting
 from aoi_fl.science.rule import Clocks, ParticipationRule, is_decentralised
-from aoi_fl.science.selection import Population, Selection, Selector, everyone
+from aoi_fl.science.selection import Population, Selection, Selector, evenly, everyone
 from aoi_fl.science.types import Floats, Ints, Mask
 from aoi_fl.science.weighting import weigh
 
@@ -149,8 +149,7 @@ def _decided(
         if rule.dropout:
             willing = willing & (draws.uniforms(seed, round_, "dropout", n) >= rule.dropout)
         took_part = arrived(round_, willing)
-        clients = np.flatnonzero(took_part)
-        yield rule, Selection(clients, np.empty(0), np.ones(len(clients), dtype=np.int64))
+        yield rule, evenly(np.flatnonzero(took_part))
         clocks = rule.advance(clocks, round_, took_part)
         rule = rule.observe(availability(round_), round_)
 

@@ -96,8 +96,8 @@ class BudgetAccount:
     def _slack(self) -> float:
         return math.ldexp(self.total, -_BITS) * _ROUNDING
 
-    def book(self, payments: Floats) -> float:
-        """Enter a round's payments and return the rest of its limit; ValueError if they exceed it."""
+    def book(self, payments: Floats) -> None:
+        """Enter a round's payments; ValueError if they exceed its limit."""
         total, limit = math.fsum(payments), self.limit
         paid = RoundBudget(limit).take(np.arange(payments.size), payments).size if limit else 0
         if paid < payments.size:
@@ -108,7 +108,6 @@ class BudgetAccount:
         exact = self.paid, self.rounding, total
         self.paid = math.fsum(exact)
         self.rounding = math.fsum((*exact, -self.paid))
-        return limit - self.spent[-1]
 
 
 def check_budget(budget: float) -> None:

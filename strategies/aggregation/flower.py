@@ -54,8 +54,7 @@ from aoi_fl.strategies.validation import Refused, Update, metrics_key, metrics_o
 logger = logging.getLogger("flwr")
 T = TypeVar("T")
 R = TypeVar("R")
-# Each strategy of a chain, the names of its attributes, and copies of those that can be copied.
-_Snapshot: TypeAlias = list[tuple[Strategy, set[str], dict[str, Any]]]
+_Snapshot: TypeAlias = list[tuple[Strategy, dict[str, Any]]]  # each strategy of a chain, and its attributes
 
 # What FedAvg and its kin choose nodes by, and what makes them take all that the grid lists.
 _EVERYBODY = {
@@ -95,12 +94,9 @@ class FlowerAggregation:
             )
         self._strategy, self._options, self._chain = strategy, options, chain_of(strategy)
         self._silenced: Mapping[str, Any] = {} if metrics else {"train_metrics_aggr_fn": lambda *_: MetricRecord()}
-        self._round, self._model, self.opaque = 0, ArrayRecord(), False
-        self._accepted: dict[int, tuple[Message, float]] = {}
-        self.spoiled: Mapping[int, str] = {}
-        self._before: _Snapshot = []  # the last aggregation, where it left clients out
         self._standing = PersistentConfig()
         self._said: set[str] = set()
+        self.begin(0, ArrayRecord())
 
     def drafts(
         self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
@@ -129,8 +125,10 @@ class FlowerAggregation:
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Begin to gather the round's replies."""
-        self._round, self._model, self._accepted, self._before, self.spoiled = round_, model, {}, [], {}
-        self.opaque = is_opaque(model)
+        self._round, self._model, self.opaque = round_, model, is_opaque(model)
+        self._accepted: dict[int, tuple[Message, float]] = {}
+        self.spoiled: Mapping[int, str] = {}
+        self._before: _Snapshot = []  # the last aggregation, where it left clients out
         for strategy in self._chain:
             if isinstance(getattr(strategy, "current_arrays", None), ArrayRecord):  # its own step, of all arrays
                 vars(strategy)["current_arrays"] = model.copy()  # QFedAvg empties it
@@ -263,7 +261,7 @@ class FlowerAggregation:
         self, items: Mapping[int, T], make: Callable[[list[T]], R]
     ) -> tuple[R | None, list[int], Exception | None]:
         """Return what the strategy makes of items, of which, and why not of all; its state is as after that alone."""
-        before, tried = self._snapshot(), False
+        before, tried = [(strategy, _copied(vars(strategy))) for strategy in self._chain], False
 
         def attempt(some: list[T]) -> R:
             nonlocal tried
@@ -283,21 +281,10 @@ class FlowerAggregation:
     @staticmethod
     def _restore(snapshot: _Snapshot) -> None:
         """Give the strategies copies of their attributes; the snapshot stays as it is."""
-        for strategy, names, attributes in snapshot:
-            for name in vars(strategy).keys() - names:
-                delattr(strategy, name)
-            vars(strategy).update(deepcopy(attributes))
-
-    def _snapshot(self) -> _Snapshot:
-        found = []
-        for strategy in self._chain:
-            copies = {}
-            for name, value in vars(strategy).items():
-                if not isinstance(value, Strategy):  # that is one of the chain
-                    with suppress(Exception):
-                        copies[name] = deepcopy(value)
-            found.append((strategy, set(vars(strategy)), copies))
-        return found
+        for strategy, attributes in snapshot:
+            copies = _copied(attributes)
+            vars(strategy).clear()
+            vars(strategy).update(copies)
 
     def _extremes(self) -> int:
         """Return how many values the strategies keep in arrays that are not finite, or near the end of their type."""
@@ -338,6 +325,16 @@ def _own_state(part: Any) -> tuple[Callable[[], Any], Callable[[Any], None]] | N
     """Return the methods by which a strategy keeps its state itself; None without both."""
     save, load = (getattr(part, way, None) for way in ("state_dict", "load_state_dict"))
     return (save, load) if callable(save) and callable(load) else None
+
+
+def _copied(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes with copies of those that can be copied; a strategy among them is one of the chain."""
+    copies = dict(attributes)
+    for name, value in attributes.items():
+        if not isinstance(value, Strategy):
+            with suppress(Exception):
+                copies[name] = deepcopy(value)
+    return copies
 
 
 class ChosenNodes:

@@ -18,7 +18,7 @@ from aoi_fl.science.types import Floats, Ints, Mask
 from aoi_fl.strategies.policy import ClientOutcome, RoundOutcome, State
 
 _ODDS = np.array([[1.25], [2.0], [8.0], [64.0]])
-_LOGS, _LAST, _SENT = "volunteers-logs", "volunteers-last", "volunteers-sent"
+_STATE = ("volunteers-logs", "volunteers-last", "volunteers-sent")
 
 
 class VolunteerBound:
@@ -26,8 +26,8 @@ class VolunteerBound:
 
     def __init__(self) -> None:
         self._logs: Floats = np.zeros((len(_ODDS), 0))
-        self._last: Ints = np.zeros(0, np.int64)  # the round of the last update; 0: unknown
-        self._sent: Ints = np.zeros(0, np.int64)  # the last round that a client may have taken part in
+        # The round of the last update, 0: unknown; and the last round that a client may have taken part in.
+        self._rounds: Ints = np.zeros((2, 0), np.int64)
         self._known: Mask = np.zeros(0, np.bool_)  # whose hazard of the present round is known
         self._more: Floats = np.zeros(0)  # θp − p, of the present round
 
@@ -43,12 +43,12 @@ class VolunteerBound:
         pmf = law.interval_pmf()
         left = np.maximum(1 - np.cumsum(pmf) + pmf, pmf)
         hazards = np.divide(pmf, left, out=np.ones(len(pmf)), where=left > 0)
-        new = clients - len(self._last)
-        self._logs = np.pad(self._logs, ((0, 0), (0, new)))
-        self._last, self._sent = np.pad(self._last, (0, new)), np.pad(self._sent, (0, new))
-        self._known = (self._last > 0) & (round_ - self._last <= len(hazards))
-        ages = [np.where(self._known, round_ - since, 1) for since in (self._last, self._sent)]
-        chance = np.maximum(*(hazards[age - 1] for age in ages))
+        new = ((0, 0), (0, clients - self._rounds.shape[1]))
+        self._logs, self._rounds = np.pad(self._logs, new), np.pad(self._rounds, new)
+        last = self._rounds[0]
+        self._known = (last > 0) & (round_ - last <= len(hazards))
+        ages = np.where(self._known, round_ - self._rounds, 1)
+        chance = hazards[ages - 1].max(axis=0)
         self._more = np.log1p((_ODDS - 1) * chance)
         after = self._logs + np.where(self._known, np.log(_ODDS) - self._more, 0.0)
         allowed: Mask = np.logaddexp.reduce(after, axis=0) - np.log(len(_ODDS)) < -np.log(error)
@@ -58,7 +58,7 @@ class VolunteerBound:
         """Learn from a round once its updates are in."""
 
         def clients(fits: Callable[[ClientOutcome], bool]) -> Mask:
-            return np.isin(np.arange(len(self._last)), [one.client for one in outcome.clients if fits(one)])
+            return np.isin(np.arange(self._rounds.shape[1]), [one.client for one in outcome.clients if fits(one)])
 
         trained = clients(lambda one: one.result == "trained")
         sent = clients(lambda one: one.step == "train" and one.result != "declined")
@@ -66,14 +66,14 @@ class VolunteerBound:
         forced = clients(lambda one: one.forced)
         counts = self._known & ~forced & (took | ~sent)
         self._logs += np.where(counts, np.where(took, np.log(_ODDS), 0.0) - self._more, 0.0)
-        self._last = np.where(trained, outcome.view.round, self._last)
-        self._sent = np.where(sent, outcome.view.round, self._sent)
+        self._rounds = np.where([trained, sent], outcome.view.round, self._rounds)
 
     def state_dict(self) -> State:
         """Return what is known of the clients."""
-        return {_LOGS: self._logs, _LAST: self._last, _SENT: self._sent}
+        return dict(zip(_STATE, (self._logs, *self._rounds), strict=True))
 
     def load_state_dict(self, state: State) -> None:
         """Restore it."""
-        if _LOGS in state:
-            self._logs, self._last, self._sent = (np.array(state[name]) for name in (_LOGS, _LAST, _SENT))
+        if _STATE[0] in state:
+            self._logs, *rounds = (np.array(state[name]) for name in _STATE)
+            self._rounds = np.array(rounds)
