@@ -26,14 +26,14 @@ from aoi_fl.science.interval_law import MixedLaw
 from aoi_fl.science.names import usual_max_age
 from aoi_fl.science.presence import Presence
 from aoi_fl.science.rates import check_rates, exact, largest_rate, own_table
-from aoi_fl.science.rule import AgeRule, Clocks, IntervalLaw, Terms
+from aoi_fl.science.rule import Clocks, IntervalLaw, ParticipationRule, Terms
 from aoi_fl.science.types import Floats, Ints, Mask
 
 _TAIL = 1e-12  # the probability of waits beyond those that a law lists
 
 
 @dataclass(frozen=True)
-class MarkovPolicy(AgeRule):
+class MarkovPolicy(ParticipationRule):
     """A table of participation probabilities, and its effect on a client.
 
     With a ``dropout`` d > 0 a client decides by ``probabilities`` and then counts with probability 1−d. All properties
@@ -149,13 +149,16 @@ class MarkovPolicy(AgeRule):
         thinned: Floats = np.asarray(self.probabilities, dtype=np.float64) * (1 - self.dropout)
         return thinned
 
-    def willingness(self, ages: Ints) -> Floats:
-        """Return the probability with which clients of these ages take part, if they can be reached."""
+    def participates(self, clocks: Clocks, round_: int, u: Floats) -> Mask:
+        """Flip the coin of each client's age."""
+        ages, known = clocks.ages(round_), self.presence
         if self.rates is None:
-            return age.hazards(self.probabilities, ages)
-        known = self.presence
-        first, at = self._steps if known is None else absent_steps(self.rates, known.share, known.returning)
-        return np.where(ages < first, 0.0, np.where(ages == first, at, 1.0))
+            chances = age.hazards(self.probabilities, ages)
+        else:
+            first, at = self._steps if known is None else absent_steps(self.rates, known.share, known.returning)
+            chances = np.where(ages < first, 0.0, np.where(ages == first, at, 1.0))
+        willing: Mask = u < chances
+        return willing
 
     def first_age(self, round_: int, u: Floats) -> Ints:
         """Turn (n,) uniform numbers in [0, 1) into ages of each client's stationary law P(A = a) = P(X > a)/E[X]."""

@@ -116,16 +116,3 @@ class ParticipationRule:
 def is_decentralised(policy: object) -> TypeGuard[ParticipationRule]:
     """Return whether clients decide by this policy, and not a selector."""
     return callable(getattr(policy, "participates", None))
-
-
-class AgeRule(ParticipationRule):
-    """A rule by which a client takes part with a probability that depends on its age."""
-
-    def willingness(self, ages: Ints) -> Floats:
-        """Return (n,) the probabilities with which clients of these ages take part, if they can be reached."""
-        raise NotImplementedError
-
-    def participates(self, clocks: Clocks, round_: int, u: Floats) -> Mask:
-        """Flip the coin of each client's age."""
-        willing: Mask = u < self.willingness(clocks.ages(round_))
-        return willing

@@ -264,7 +264,7 @@ class Mean(Aggregation):
         return metrics
 
 
-def late_weights(rounds_late: NDArray[np.int64], distances: Floats, novelty: float = _NOVELTY) -> Floats:
+def late_weights(rounds_late: NDArray[np.int64], distances: Floats) -> Floats:
     """Return (s,) the weights of late updates, where one in time counts 1.
 
     (1−β)/(τ+1) + β(1 − exp(−Λ/Λ_max)), Abdelmoniem et al. 2023, Section 4.2: less for a later one, more for a new
@@ -274,7 +274,6 @@ def late_weights(rounds_late: NDArray[np.int64], distances: Floats, novelty: flo
     ----------
     rounds_late : (s,) τ ≥ 1
     distances : (s,) from the mean update in time, ≥ 0; all 0 where there is none
-    novelty : β, from 0 to 1
 
     >>> late_weights(np.array([1, 3]), np.array([1.0, 2.0])).round(4).tolist()
     [0.4024, 0.3837]
@@ -282,5 +281,5 @@ def late_weights(rounds_late: NDArray[np.int64], distances: Floats, novelty: flo
     near = np.isfinite(distances)  # the squares of a huge update are not
     furthest = distances.max(initial=0.0, where=near)
     share = np.where(near, (distances / furthest) ** 2 if furthest > 0 else 0.0, 1.0)
-    found: Floats = (1 - novelty) / (rounds_late + 1) + novelty * (1 - np.exp(-share))
+    found: Floats = (1 - _NOVELTY) / (rounds_late + 1) + _NOVELTY * (1 - np.exp(-share))
     return found

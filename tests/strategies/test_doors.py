@@ -8,18 +8,18 @@ from tests.strategies.test_own_policy import decides_as_simulated
 
 COIN = """
 import numpy as np
-from aoi_fl.science.rule import AgeRule
+from aoi_fl.science.rule import ParticipationRule
 
 
-class Coin(AgeRule):
+class Coin(ParticipationRule):
     def __init__(self, clients, per_round):
         self.clients, self.per_round = clients, per_round
 
     def first_age(self, round_, u):
         return np.floor(3 * u).astype(np.int64)
 
-    def willingness(self, ages):
-        return np.minimum(1.0, (ages + 1) * self.per_round / (3 * self.clients))
+    def participates(self, clocks, round_, u):
+        return u < np.minimum(1.0, (clocks.ages(round_) + 1) * self.per_round / (3 * self.clients))
 
     def long_run_rates(self):
         return np.full(self.clients, self.per_round / self.clients)
