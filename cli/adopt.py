@@ -98,7 +98,8 @@ def play(
     check_choice("policy", policy, POLICIES)
     app = find(folder, pairs(config or []))
     try:
-        server, client = _loaded(app)
+        sys.path.insert(0, str(app.folder.resolve()))  # as Flower does
+        server, client = map(_load, (app.server, app.client))
         with tempfile.TemporaryDirectory() as states, under(policy, clients, per_round, _run_name(app.name)) as played:
             run_local(server, attach(client), {"seed": 1, "runs-dir": states, **app.config}, nodes=clients)
     except BaseException as error:  # also one that would end the process as a success
@@ -112,12 +113,9 @@ def play(
     print(page.write([str(one.folder) for one in played]))
 
 
-def _loaded(app: App) -> tuple[Any, Any]:
-    """Import both halves of an app, as Flower does from its folder."""
-    sys.path.insert(0, str(app.folder.resolve()))
-    halves = [place.partition(":") for place in (app.server, app.client)]
-    server, client = (getattr(import_module(module), name) for module, _, name in halves)
-    return server, client
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 def _run_name(name: str) -> str:

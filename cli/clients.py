@@ -9,6 +9,8 @@ from aoi_fl.cli.options import Json, Run
 from aoi_fl.report.output import print_json, print_table
 from aoi_fl.science.errors import printable
 
+_ALL = 1_000_000  # rounds: no run has more
+
 
 def clients(
     run: Run,
@@ -20,29 +22,25 @@ def clients(
 
     RUN is the folder of a run, or its name under runs/. The command reads only the ledger, even during the run.
     """
-    from aoi_fl.report.corruption import check, check_run, legible
+    from aoi_fl.report.corruption import check, legible
     from aoi_fl.report.measure import judge
-    from aoi_fl.report.runs import find
-    from aoi_fl.report.state import status, tell
+    from aoi_fl.report.runs import find, read
     from aoi_fl.server import ledger
     from aoi_fl.server.folder import LEDGER
 
     folder = find(run).resolve()
     with legible(folder / LEDGER):
-        about = ledger.read_run(folder / LEDGER)
-        about["status"] = status(folder, about)
-        check_run(about)
-        rounds = check("rounds", ledger.read(folder / LEDGER, "rounds"))
-        state, refused = tell(about, rounds), ledger.refused_clients(about)
-        tested = about.get("test_by_client") or {}
+        seen = read(folder, folder.name, _ALL)
+        state, refused = seen.state, ledger.refused_clients(seen.about)
+        tested = seen.about.get("test_by_client") or {}
         accounts = check("clients", ledger.accounts(folder / LEDGER))
         rows = [{**row, "test": tested.get(row["name"])} for row in accounts]
-        ended = {row["round"]: row["started"] + row["seconds"] for row in rounds}
+        ended = {row["round"]: row["started"] + row["seconds"] for row in seen.rounds}
     if as_json:
         facts = {"run": folder.name, "state": state.name, "rounds": len(ended)}
         print_json({**facts, "clients": rows, "refused": refused})
         return
-    main = judge(rounds)
+    main = judge(seen.rounds)
     print_table(
         f"{folder.name}: {state.sentence}, {len(rows)} clients after {len(ended)} rounds",
         (

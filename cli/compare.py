@@ -15,6 +15,7 @@ import typer
 from aoi_fl.cli import run
 from aoi_fl.cli.keys import typed
 from aoi_fl.cli.log import Quiet
+from aoi_fl.cli.options import Workers
 from aoi_fl.config.policies import POLICIES
 from aoi_fl.report.output import print_json
 from aoi_fl.science.errors import ConfigError, install
@@ -30,7 +31,7 @@ def compare(
     context: typer.Context,
     policies: Annotated[str | None, typer.Argument(metavar="[A,B,…]", hidden=True)] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each setting, seeds 1 to this.")] = 5,
-    workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes that run in parallel.")] = 1,
+    workers: Workers = 1,
     target: Annotated[
         float | None, typer.Option(help="Accuracy, 0 to 1, or RMSE; default: the best that every run reaches.")
     ] = None,

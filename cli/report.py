@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from aoi_fl.cli.options import Runs
 from aoi_fl.report.output import print_json
 from aoi_fl.science.errors import ConfigError, check_choice
 
@@ -15,7 +16,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 
 def report(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", hidden=True)],
+    runs: Runs,
     output: Annotated[
         Path | None, typer.Option(help="The page; by default RUN/report.html, for several runs compare-A-B.html.")
     ] = None,

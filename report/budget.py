@@ -1,12 +1,13 @@
 """The charts of a budget: ages of data, payments, and P2 with its floor."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.report.chart import Chart, Overlay, plain, style
+from aoi_fl.report.chart import Chart, overlay, plain, style
 from aoi_fl.report.participation import clients_by_rounds
 from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import Curve, Setting, average
@@ -18,20 +19,17 @@ def ages(i: int, setting: Setting, several: bool) -> Chart | None:
     if not run.budgeted or run.empty:
         return None
     grid = run.ages()
-    shown, axes, note, form = clients_by_rounds(
-        run, grid, "Rounds since a client's data were last refreshed, after the round.", several
-    )
-    note += setting.note
+    note = "Rounds since a client's data were last refreshed, after the round."
+    shown, chart = clients_by_rounds(setting, several, grid, f"ages-{i}", "Age of data", note)
+    (axes,) = chart.data
     heat = axes | {"z": plain(shown), "meta": {"clients": axes["y"]}} | style("ages")
     known = np.ma.masked_invalid(grid)
     mean, largest = (plain(of(axis=0).filled(np.nan)) for of in (known.mean, known.max))
-    title = f"Age of data: {setting.name}" if several else "Age of data"
     listed = [list(row) for row in zip(run.numbers.tolist(), mean, largest, strict=True)]
-    columns = ["round", "mean age", "largest age"]
-    return Chart(f"ages-{i}", title, note, [heat], form, columns, listed, overlay=False)
+    return replace(chart, data=[heat], columns=["round", "mean age", "largest age"], rows=listed)
 
 
-def overlays(settings: Sequence[Setting]) -> list[Overlay]:
+def overlays(settings: Sequence[Setting]) -> list[Chart | None]:
     """Return the payments of each round with the budget, and P2 so far with the lowest bound in as many rounds."""
     detail = (
         "This is P2, the mean of φ times the age of data over the clients and the rounds so far (Xu et al. 2024, "
@@ -39,15 +37,16 @@ def overlays(settings: Sequence[Setting]) -> list[Overlay]:
     )
     if any(run.estimated for setting in settings for run in setting.runs):
         detail += " Where the server estimates φ, the values are its estimates at the end."
-    hover = "round %{x}: %{y:.4g}"
+    hover, floor = "round %{x}: %{y:.4g}", partial(_curve, RecordedRun.floor)
     return [
-        Overlay(
+        overlay(
+            settings,
             "spending",
             "Payments by round",
             "round",
             "payments",
             "Payments for refreshed data in each round.",
-            partial(_curves, _payments),
+            partial(_curve, _payments),
             hover,
             measured="spent",
             column="spent, {}",
@@ -55,17 +54,18 @@ def overlays(settings: Sequence[Setting]) -> list[Overlay]:
             expected="budget",
             tozero=True,
         ),
-        Overlay(
+        overlay(
+            settings,
             "objective",
             "Weighted age of the data",
             "round",
             "weighted age",
             "How old the data are so far, weighted by how much their age matters.",
-            partial(_curves, RecordedRun.objective),
+            partial(_curve, RecordedRun.objective),
             f"to {hover}",
             measured="P2",
             column="P2, {}",
-            theory=lambda setting: average(_curves(RecordedRun.floor, setting))[:2],
+            theory=lambda setting: average([*filter(None, map(floor, setting.runs))])[:2],
             expected="floor",
             detail=detail,
             tozero=True,
@@ -83,6 +83,6 @@ def _level(setting: Setting) -> Curve:
     return run.numbers, [float(run.policy["budget"])] * len(run.rounds)
 
 
-def _curves(of: Callable[[RecordedRun], NDArray[np.float64] | None], setting: Setting) -> list[Curve]:
-    """Return a number of each seed against its rounds; none for a seed without it."""
-    return [(run.numbers, found) for run in setting.runs if (found := of(run)) is not None]
+def _curve(of: Callable[[RecordedRun], NDArray[np.float64] | None], run: RecordedRun) -> Curve | None:
+    """Return a number of a run against its rounds; None without it."""
+    return None if (found := of(run)) is None else (run.numbers, found)

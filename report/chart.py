@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aoi_fl.report.judging import LEAST_SEEDS
+from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import Curve, Setting, average
 
 RUN_COLOURS = 8
@@ -48,68 +49,60 @@ class Chart:
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class Overlay:
-    """A chart that overlays the settings, each as the mean of its seeds, beside a theory if there is one.
+def overlay(
+    settings: Sequence[Setting],
+    name: str,
+    title: str,
+    x: str,
+    y: str,
+    note: str,
+    curve_of: Callable[[RecordedRun], Curve | None],
+    hover: str,
+    *,
+    measured: str = "",
+    column: str = "{}",
+    theory: Callable[[Setting], Curve | None] | None = None,
+    expected: str = "theory",
+    detail: str = "",
+    most: float = np.inf,
+    tozero: bool = False,
+) -> Chart | None:
+    """Return a chart of the settings, each as the mean of its seeds, beside a theory if there is one.
 
-    Attributes
+    Parameters
     ----------
+    settings : in the order of their colours
     name, title, note, detail : as of :class:`Chart`
     x, y : titles of the axes
-    curves : a setting's curves, one a seed; none leaves it out
+    curve_of : a run's curve, or None; a setting without one is left out, and without any there is no chart
     hover : template of a point
     measured : the line's name where a single setting is drawn; "" leaves out the legend
     column : column of the table, with {} for the setting
     theory : a setting's theory, or None
     expected : the theory's name; the column of the table is "{name}, {setting}"
     most : the largest possible value
+    tozero : whether the axis y begins at 0
     """
-
-    name: str
-    title: str
-    x: str
-    y: str
-    note: str
-    curves: Callable[[Setting], list[Curve]]
-    hover: str
-    measured: str = ""
-    column: str = "{}"
-    theory: Callable[[Setting], Curve | None] | None = None
-    expected: str = "theory"
-    detail: str = ""
-    most: float = np.inf
-    tozero: bool = False
-
-    def draw(self, settings: Sequence[Setting]) -> Chart | None:
-        """Return the chart; None without a curve."""
-        data: list[dict[str, Any]] = []
-        table: dict[str, dict[Any, Any]] = {}
-        alone = len(settings) == 1
-        note = self.note
-        for i, setting in enumerate(settings):
-            if not (curves := self.curves(setting)):
-                continue
-            label = self.measured if alone and self.measured else setting.label
-            drawn, columns = curve(i, label, self.column.format(setting.label), curves, self.hover, most=self.most)
-            data += drawn
-            table |= columns
-            expected = self.theory(setting) if self.theory else None
-            if expected is not None:
-                name = self.expected if alone else f"{setting.label}, {self.expected}"
-                data.append(theory_line(i, name, *expected, self.hover))
-                table[f"{self.expected}, {setting.label}"] = by_x(*expected)
-                note = f"{self.note} The dotted line is the {self.expected}."
-        if not data:
-            return None
-        listed = rows(list(table.values()))
-        form = layout(
-            self.x,
-            self.y,
-            whole([x for x, *_ in listed]),
-            {"rangemode": "tozero"} if self.tozero else None,
-            showlegend=alone and bool(self.measured),
-        )
-        return Chart(self.name, self.title, note, data, form, [self.x, *table], listed, detail=self.detail)
+    data: list[dict[str, Any]] = []
+    table: dict[str, dict[Any, Any]] = {}
+    alone, described = len(settings) == 1, note
+    for i, setting in enumerate(settings):
+        if not (curves := list(filter(None, map(curve_of, setting.runs)))):
+            continue
+        label = measured if alone and measured else setting.label
+        drawn, columns = curve(i, label, column.format(setting.label), curves, hover, most=most)
+        data += drawn
+        table |= columns
+        if theory is not None and (expectation := theory(setting)) is not None:
+            data.append(theory_line(i, expected if alone else f"{setting.label}, {expected}", *expectation, hover))
+            table[f"{expected}, {setting.label}"] = by_x(*expectation)
+            described = f"{note} The dotted line is the {expected}."
+    if not data:
+        return None
+    listed = rows(list(table.values()))
+    ticks = whole([row[0] for row in listed])
+    form = layout(x, y, ticks, {"rangemode": "tozero"} if tozero else None, showlegend=alone and bool(measured))
+    return Chart(name, title, described, data, form, [x, *table], listed, detail=detail)
 
 
 def colour(run: int) -> str:

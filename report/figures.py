@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aoi_fl.report import budget, participation
-from aoi_fl.report.chart import Chart, Overlay, colour, curve, layout
+from aoi_fl.report.chart import Chart, colour, curve, layout, overlay
 from aoi_fl.report.judging import LEAST_SEEDS
 from aoi_fl.report.measure import JUDGES, LOSSES, LedgerMeasure, more
 from aoi_fl.report.participation import refreshes
@@ -44,17 +44,24 @@ def figures(runs: Sequence[RecordedRun]) -> list[Chart]:
     overlaid = settings(runs)
     several = len(overlaid) > 1
     each = [(i, setting, several) for i, setting in enumerate(overlaid)]
-    money = [
-        *(overlay.draw(overlaid) for overlay in budget.overlays(overlaid)),
-        *(budget.ages(*one) for one in each),
-    ]
+    money = [*budget.overlays(overlaid), *(budget.ages(*one) for one in each)]
     charts = [
         participation.counts(overlaid),
         _intervals(overlaid),
         _sweep(overlaid),
         *(participation.heat_map(*one) for one in each),
-        *(overlay.draw(overlaid) for overlay in _learning(overlaid)),
-        _AT_WORK.draw(overlaid),
+        *_learning(overlaid),
+        overlay(
+            overlaid,
+            "at-work",
+            "Clients at work",
+            "minutes",
+            "clients",
+            "How many clients worked on a model, this one or an earlier one, while the run had no barrier.",
+            _at_work,
+            "%{x:.2f} min: %{y}",
+            column="clients at work, {}",
+        ),
     ]
     charts = [*money, *charts] if all(setting.first.budgeted for setting in overlaid) else [*charts, *money]
     shown = [chart for chart in charts if chart is not None]
@@ -63,11 +70,12 @@ def figures(runs: Sequence[RecordedRun]) -> list[Chart]:
     return [replace(chart, detail=f"{chart.detail} {_BAND}".strip()) if chart.overlay else chart for chart in shown]
 
 
-def _learning(overlaid: Sequence[Setting]) -> Iterator[Overlay]:
-    """Yield the overlays of the model's measures, against rounds and against simulated time."""
+def _learning(overlaid: Sequence[Setting]) -> Iterator[Chart | None]:
+    """Yield the charts of the model's measures, against rounds and against simulated time."""
     columns = [name for setting in overlaid for run in setting.runs for row in run.rounds[-1:] for name in row]
     for measure in (*JUDGES, *LOSSES, *more(columns)[:_MOST_METRICS]):
-        yield Overlay(
+        yield overlay(
+            overlaid,
             measure.column.replace("_", "-"),
             measure.title,
             "round",
@@ -83,7 +91,8 @@ def _learning(overlaid: Sequence[Setting]) -> Iterator[Overlay]:
     last = float(np.nanmax(np.concatenate([[0.0], *clocks])))
     unit, name, short = (_HOUR, "hours", "h") if last >= 2 * _HOUR else (_HOUR / 60, "minutes", "min")
     for measure in JUDGES if last else ():
-        yield Overlay(
+        yield overlay(
+            overlaid,
             f"time-{measure.column.removeprefix('test_').replace('_', '-')}",
             f"{measure.title} in simulated time",
             f"simulated {name}",
@@ -127,53 +136,32 @@ def _sweep(overlaid: Sequence[Setting]) -> Chart | None:
     return Chart("sweep", title, note, data, form, [key, "setting", measure.axis], sorted(listed))
 
 
-def _by_round(measure: LedgerMeasure, setting: Setting) -> list[Curve]:
-    """Return the values of each run's evaluated rounds; round 0 is the initial model."""
-    curves: list[Curve] = []
-    for run in setting.runs:
-        start = run.about.get(f"initial_{measure.field}") if measure.source == "test" else None
-        y = measure.scaled(np.concatenate([[np.nan if start is None else start], run.column(measure.column)]))
-        if run.rounds and (known := np.isfinite(y)).any():
-            curves.append((np.concatenate([[0], run.numbers])[known], y[known]))
-    return curves
+def _by_round(measure: LedgerMeasure, run: RecordedRun) -> Curve | None:
+    """Return the values of a run's evaluated rounds; round 0 is the initial model."""
+    start = run.about.get(f"initial_{measure.field}") if measure.source == "test" else None
+    y = measure.scaled(np.concatenate([[np.nan if start is None else start], run.column(measure.column)]))
+    known = np.isfinite(y)
+    return (np.concatenate([[0], run.numbers])[known], y[known]) if run.rounds and known.any() else None
 
 
-def _by_time(measure: LedgerMeasure, marks: NDArray[np.float64], unit: float, setting: Setting) -> list[Curve]:
-    """Return each run's latest value at the marks, which are simulated seconds, against time in a unit."""
-    curves: list[Curve] = []
-    for run in setting.runs:
-        clock, value = run.column("clock"), run.column(measure.column)
-        known = np.isfinite(clock) & np.isfinite(value)
-        if known.any() and (begun := marks[marks >= clock[known][0]]).size:
-            latest = np.searchsorted(clock[known], begun, side="right") - 1
-            curves.append((np.round(begun / unit, 4), measure.scaled(value)[known][latest]))
-    return curves
+def _by_time(measure: LedgerMeasure, marks: NDArray[np.float64], unit: float, run: RecordedRun) -> Curve | None:
+    """Return a run's latest value at the marks, which are simulated seconds, against time in a unit."""
+    clock, value = run.column("clock"), run.column(measure.column)
+    known = np.isfinite(clock) & np.isfinite(value)
+    begun = marks[marks >= np.min(clock[known], initial=np.inf)]
+    latest = np.searchsorted(clock[known], begun, side="right") - 1
+    return (np.round(begun / unit, 4), measure.scaled(value)[known][latest]) if begun.size else None
 
 
-def _at_work(setting: Setting) -> list[Curve]:
+def _at_work(run: RecordedRun) -> Curve | None:
     """Return how many clients were at work, against minutes of the clock, or of the machine, at each new model."""
-    curves: list[Curve] = []
-    for run in setting.runs:
-        count, clock = run.column("at_work"), run.column("clock")
-        clock = clock if np.isfinite(clock).any() else run.column("started") - run.column("started")[:1]
-        known = np.isfinite(count) & np.isfinite(clock)
-        if known.any():
-            marks = np.linspace(0, clock[known][-1], _POINTS + 1)
-            latest = np.searchsorted(clock[known], marks)
-            curves.append((np.round(marks * 60 / _HOUR, 4), count[known][latest]))
-    return curves
-
-
-_AT_WORK = Overlay(
-    "at-work",
-    "Clients at work",
-    "minutes",
-    "clients",
-    "How many clients worked on a model, this one or an earlier one, while the run had no barrier.",
-    _at_work,
-    "%{x:.2f} min: %{y}",
-    column="clients at work, {}",
-)
+    count, clock = run.column("at_work"), run.column("clock")
+    clock = clock if np.isfinite(clock).any() else run.column("started") - run.column("started")[:1]
+    known = np.isfinite(count) & np.isfinite(clock)
+    if not known.any():
+        return None
+    marks = np.linspace(0, clock[known][-1], _POINTS + 1)
+    return np.round(marks * 60 / _HOUR, 4), count[known][np.searchsorted(clock[known], marks)]
 
 
 def _intervals(overlaid: Sequence[Setting]) -> Chart | None:
@@ -193,10 +181,11 @@ def _intervals(overlaid: Sequence[Setting]) -> Chart | None:
         sums = np.bincount((np.asarray(lengths) - 1) // width, values, len(first))
         return np.asarray(sums[: len(first)], np.float64)
 
-    def shares(setting: Setting) -> list[Curve]:
-        counts = [load.interval_counts(run.history) for run in setting.runs]
-        sums = [binned(list(count), list(count.values())) for count in counts if count]
-        return [(middle, each / each.sum()) for each in sums]
+    def shares(run: RecordedRun) -> Curve | None:
+        if not (counts := load.interval_counts(run.history)):
+            return None
+        sums = binned(list(counts), list(counts.values()))
+        return middle, sums / sums.sum()
 
     def theory(setting: Setting) -> Curve | None:
         if (law := setting.first.law) is None:
@@ -204,7 +193,8 @@ def _intervals(overlaid: Sequence[Setting]) -> Chart | None:
         pmf = law.interval_pmf()
         return middle, binned(np.arange(1, len(pmf) + 1), pmf)
 
-    chart = Overlay(
+    chart = overlay(
+        overlaid,
         "intervals",
         "Rounds between two turns",
         "rounds",
@@ -219,7 +209,7 @@ def _intervals(overlaid: Sequence[Setting]) -> Chart | None:
         "client, all clients together. Intervals that are open when the run ends are not counted. A short run "
         "therefore has fewer long ones than the theory.",
         most=1.0,
-    ).draw(overlaid)
+    )
     if chart is not None and len(runs) == 1:  # bars of several settings would overlap, and bars of seeds hide the band
         bars = {key: value for key, value in chart.data[0].items() if key not in ("mode", "line")}
         chart.data[0] = bars | {"type": "bar", "marker": {"color": colour(0), "opacity": 0.75}}

@@ -127,18 +127,13 @@ def _excess(run: RecordedRun) -> float | None:
 
 
 def _never(setting: Setting) -> str:
-    mean, found = setting.mean(_NEVER.value), setting.first.in_time
-    return "" if found is None or mean is None else f"{mean:.0f} of {found.clients}"
+    mean = setting.mean(_NEVER.value)
+    return "" if mean is None or setting.first.in_time is None else f"{mean:.0f} of {setting.first.size}"
 
 
 def _rounds(setting: Setting) -> str:
     counts = [len(run.rounds) for run in setting.runs]
     return _span(min(counts), max(counts))
-
-
-def _status(setting: Setting) -> str:
-    states = dict.fromkeys(run.status for run in setting.runs)
-    return "" if list(states) == ["completed"] else ", ".join(states)
 
 
 _SPENT, _JAIN, _NEVER = map(by_title, ("payments a round, mean", "Jain’s fairness index", "clients never reached"))
@@ -168,5 +163,5 @@ _COLUMNS: dict[str, Callable[[Setting], str]] = {
     "rounds": _rounds,
     "seconds a round": by_title("seconds a round, mean").mean,
     "seeds": lambda setting: str(len(setting.runs)) if len(setting.runs) > 1 else "",
-    "state": _status,
+    "state": lambda setting: "" if setting.status == "completed" else setting.status,
 }

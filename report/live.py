@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.report import metrics, page
+from aoi_fl.report import page
 from aoi_fl.report.corruption import legible
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import find, load
@@ -36,35 +36,27 @@ class Live:
         self._run = run
         self._lock = threading.Lock()
         self._mark: tuple[Any, ...] = ()
-        self._body, self._version = b"", ""
+        self._sent = "", b""
         self._rested = 0.0
 
     def content(self, seen: str) -> tuple[Glance, tuple[str, bytes] | None]:
         """Return the run's summary, and the version and the content as JSON, or None if the version is ``seen``."""
-        folder, file = self._folder, None
+        folder, file = self.folder, None
         now = glance(folder)
         with suppress(OSError):
             file = (folder / LEDGER).stat().st_ino  # another one, if a run was started again
         with self._lock:
             mark = (folder, file, now.state.name, now.round, now.run is None and now.state.detail)
-            if mark != self._mark and (not self._body or time.monotonic() >= self._rested):
+            if mark != self._mark and (not self._sent[1] or time.monotonic() >= self._rested):
                 begun = time.monotonic()
-                self._body = _content(folder, now)
-                self._version = hashlib.sha256(self._body).hexdigest()[:16]
-                self._mark = mark
+                body = _content(folder, now)
+                self._sent, self._mark = (hashlib.sha256(body).hexdigest()[:16], body), mark
                 self._rested = time.monotonic() + _REST * (time.monotonic() - begun)
-            return now, None if seen == self._version else (self._version, self._body)
-
-    def glance(self) -> Glance:
-        """Return the run's summary for the wall."""
-        return glance(self._folder)
-
-    def metrics(self) -> bytes:
-        """Return the run's numbers in Prometheus' text format."""
-        return metrics.exposition(self._run)
+            return now, None if seen == self._sent[0] else self._sent
 
     @property
-    def _folder(self) -> Path:
+    def folder(self) -> Path:
+        """The run's folder at present."""
         return find(self._run).resolve()
 
 

@@ -4,6 +4,7 @@ Each scrape reads a few sums from the ledger. Names end with their units, as Pro
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 import aoi_fl
 from aoi_fl.protocol.measures import KINDS
 from aoi_fl.protocol.records import PHASES
-from aoi_fl.report.runs import DROPPED, RecordedRun, find, readable
+from aoi_fl.report.runs import DROPPED, RecordedRun, readable
 from aoi_fl.report.state import STATES
 from aoi_fl.report.summary_card import glance, unread
 from aoi_fl.science.spending import BudgetAccount
@@ -42,26 +43,26 @@ _PARTS = ("asked", "willing", "trained", "declined", "dropped")
 _EVALUATED = tuple(f"{source}_{kind}" for source in ("test", "client") for kind in KINDS)
 
 
-def exposition(run: str) -> bytes:
-    """Return the metrics of a run, given by its folder or its name under ``runs``.
+def exposition(folder: Path) -> bytes:
+    """Return the metrics of the run in a folder.
 
     A run without a readable ledger has only its state (``waiting``, ``unreadable``).
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Run(find(run).resolve()))
+    registry.register(_Run(folder))
     return generate_latest(registry)
 
 
+@dataclass(frozen=True)
 class _Run(Collector):
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    folder: Path
 
     def collect(self) -> Iterator[Metric]:
-        seen = glance(self._folder)
+        seen = glance(self.folder)
         state, metrics = seen.state, []
         try:
             if seen.run is not None:
-                metrics = list(_of_run(seen.run, ledger.totals(self._folder / LEDGER)))
+                metrics = list(_of_run(seen.run, ledger.totals(self.folder / LEDGER)))
         except DAMAGE as error:
             state = unread(error)
         yield InfoMetricFamily("aoi_build", "The software of the page.", value={"version": aoi_fl.__version__})

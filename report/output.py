@@ -41,10 +41,7 @@ def print_facts(title: str, facts: Iterable[tuple[str, Any]]) -> None:
     """Print named values, one per line, under a title."""
     from rich.table import Table
 
-    table = Table(show_header=False, box=None)
-    for name, value in facts:
-        table.add_row(printable(name), printable(number(value)))
-    _print(title, table)
+    _print(title, Table(show_header=False, box=None), facts)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -54,15 +51,15 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     table = Table(box=None)
     for column in columns:
         table.add_column(printable(column), justify="right")
-    for row in rows:
-        table.add_row(*(printable(number(value)) for value in row))
     table.columns[-1].justify = "left"
-    _print(title, table)
+    _print(title, table, rows)
 
 
-def _print(title: str, table: Table) -> None:
+def _print(title: str, table: Table, rows: Iterable[Sequence[Any]]) -> None:
     from rich.console import Console
 
+    for row in rows:
+        table.add_row(*(printable(number(value)) for value in row))
     console = Console(highlight=False, markup=False, emoji=False)  # names and reasons come from clients
     if not console.is_terminal and not os.environ.get("COLUMNS"):  # a file or a pipe has no width
         console.width = max(console.width, console.measure(table, options=console.options.update(width=10_000)).maximum)

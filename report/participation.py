@@ -1,6 +1,7 @@
 """Charts of participation: a heat map of clients × rounds, and each client's count."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,10 @@ def spread(n: int, most: int) -> NDArray[np.int64]:
 
 
 def clients_by_rounds(
-    run: RecordedRun, grid: NDArray[Any], note: str, several: bool
-) -> tuple[NDArray[Any], dict[str, Any], str, dict[str, Any]]:
-    """Reduce an (n, R) grid to a screen's size; one of several grids is lower.
-
-    Returns the reduced grid, a heat map's axes, the note (with the reduction), and the layout.
-    """
+    setting: Setting, several: bool, grid: NDArray[Any], name: str, title: str, note: str
+) -> tuple[NDArray[Any], Chart]:
+    """Return an (n, R) grid reduced to a screen's size, and its heat map without values; one of several is lower."""
+    run = setting.first
     clients, numbers = spread(run.size, _MOST_CLIENTS), run.numbers[-_MOST_ROUNDS:]
     if len(clients) < run.size:
         note += f" {len(clients)} of the {run.size} clients are drawn, evenly spaced by number."
@@ -41,7 +40,8 @@ def clients_by_rounds(
         axis |= {"tickvals": named.tolist(), "ticktext": [text(_short(run.name(int(c)))) for c in named]}
     form = layout("round", "client", x=whole(numbers), y=whole(clients) | axis, height=height + _AROUND)
     heat = {"type": "heatmap", "x": numbers.tolist(), "y": clients.tolist()}
-    return grid[clients, -_MOST_ROUNDS:], heat, note, form
+    title += f": {setting.name}" if several else ""
+    return grid[clients, -_MOST_ROUNDS:], Chart(name, title, note + setting.note, [heat], form, overlay=False)
 
 
 def _short(name: str) -> str:
@@ -55,10 +55,9 @@ def heat_map(i: int, setting: Setting, several: bool) -> Chart | None:
         return None
     grid = run.grid()
     what = "its data were refreshed" if run.budgeted else "it trained"
-    shown, axes, note, form = clients_by_rounds(
-        run, grid, f"One row a client, one column a round. In colour, {what}.", several
-    )
-    note += setting.note
+    note = f"One row a client, one column a round. In colour, {what}."
+    shown, chart = clients_by_rounds(setting, several, grid, f"participation-{i}", "Participation", note)
+    (axes,) = chart.data
     names = {
         ABSENT: ("did not take part", "--absent"),
         STALE: ("trained on the data it had", "--part"),
@@ -68,7 +67,8 @@ def heat_map(i: int, setting: Setting, several: bool) -> Chart | None:
     }
     states = [state for state in names if state == ABSENT or (shown == state).any()]
     rank = np.searchsorted(states, shown)
-    gap = int((form["height"] - _AROUND) / shown.shape[0] >= 4 and shown.shape[1] <= 120)  # rows of 4 pixels or more
+    height = chart.layout["height"] - _AROUND
+    gap = int(height / shown.shape[0] >= 4 and shown.shape[1] <= 120)  # rows of 4 pixels or more
     heat = axes | {
         "z": (rank + 0.5).tolist(),  # the middle of each colour's range
         "zmin": 0,
@@ -80,16 +80,11 @@ def heat_map(i: int, setting: Setting, several: bool) -> Chart | None:
         "ygap": gap,
         "hovertemplate": "client %{y}, round %{x}<extra></extra>",
     }
-    return Chart(
-        f"participation-{i}",
-        f"Participation: {setting.name}" if several else "Participation",
-        note,
-        [heat, *(swatch(*names[state]) for state in states)],
-        form,
-        ["round", *(names[state][0] for state in states[1:])],
-        [[int(t), *(_list(np.flatnonzero(grid[:, j] == s)) for s in states[1:])] for j, t in enumerate(run.numbers)],
-        overlay=False,
-    )
+    listed = [
+        [int(t), *(_list(np.flatnonzero(grid[:, j] == s)) for s in states[1:])] for j, t in enumerate(run.numbers)
+    ]
+    columns = ["round", *(names[state][0] for state in states[1:])]
+    return replace(chart, data=[heat, *(swatch(*names[state]) for state in states)], columns=columns, rows=listed)
 
 
 def refreshes(runs: Sequence[RecordedRun]) -> str:

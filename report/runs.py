@@ -138,39 +138,24 @@ class RecordedRun:
         )
 
     @cached_property
-    def selected(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Index in ``rounds``, client and weight of every selection, three (s,) arrays.
-
-        A client is selected if it produced an update or, under a budget, refreshed its data.
-        """
-        chosen = self._chosen
-        return (
-            self._places(chosen),
-            np.array([r["client"] for r in chosen], dtype=np.int64),
-            np.array([r["weight"] or 0.0 for r in chosen], dtype=np.float64),
-        )
-
-    @cached_property
-    def _chosen(self) -> list[dict[str, Any]]:
-        if self.budgeted:  # a client without an update does not count as refreshed, as on the server
-            return [r for r in self.participations if r["refreshed"] and r["outcome"] == "trained"]
-        return [r for r in self.participations if r["outcome"] in PRODUCED]
-
-    @cached_property
     def history(self) -> History:
         """The selections as a history for :mod:`aoi_fl.science.load`, with rounds 1 … R.
 
-        A client's initial age follows from its age at its first selection, or is 0 if that is unknown. Under a budget
-        it is the age of the client's data.
+        A client is selected if it produced an update or, under a budget, refreshed its data. Its initial age follows
+        from its age at its first selection, or is 0 if that is unknown. Under a budget it is the age of its data.
         """
-        when, selected, weights = self.selected
+        chosen = [r for r in self.participations if r["outcome"] in PRODUCED]
+        if self.budgeted:  # a client without an update does not count as refreshed, as on the server
+            chosen = [r for r in chosen if r["refreshed"] and r["outcome"] == "trained"]
+        when, selected = self._places(chosen), np.array([r["client"] for r in chosen], dtype=np.int64)
         if self.budgeted:
             since, ages = self._joined
             first_ages = np.maximum(ages - since + 1, 0)
         else:
             first_ages = np.zeros(self.size, dtype=np.int64)
             clients, first = np.unique(selected, return_index=True)
-            first_ages[clients] = [max(0, (self._chosen[j]["age"] or 0) - when[j]) for j in first]
+            first_ages[clients] = [max(0, (chosen[j]["age"] or 0) - when[j]) for j in first]
+        weights = [r["weight"] or 0.0 for r in chosen]
         return History.from_arrays(self.size, len(self.rounds), when + 1, selected, weights, first_ages=first_ages)
 
     @cached_property
@@ -221,8 +206,8 @@ class RecordedRun:
         """
         since, first = self._joined
         refreshed = np.zeros((self.size, len(self.rounds)), dtype=bool)
-        rounds, clients, _ = self.selected
-        refreshed[clients, rounds] = True
+        clients, rounds, _ = self.history.by_client
+        refreshed[clients, rounds - 1] = True
         ages = np.full(refreshed.shape, np.nan)
         age = first.astype(np.float64)
         for i, number in enumerate(self.numbers):
@@ -295,8 +280,6 @@ def read(folder: Path, label: str, last: int | None = None) -> RecordedRun:
     DAMAGE : the ledger cannot be read.
     """
     path = folder / LEDGER
-    if not folder.is_dir():
-        raise ConfigError("run", folder, "the folder of a run, or the name of a run under runs/", "Check the name.")
     about = ledger.read_run(path)
     if about:
         about["status"] = status(folder, about)

@@ -43,6 +43,11 @@ class Setting:
         return self.label.removesuffix(_counted(self.runs))
 
     @property
+    def status(self) -> str:
+        """The states of the runs."""
+        return ", ".join(dict.fromkeys(run.status for run in self.runs))
+
+    @property
     def measure(self) -> LedgerMeasure:
         """The main measure of the first run."""
         return judge(self.first.rounds)

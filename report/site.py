@@ -167,7 +167,7 @@ def _add_list(app: FastAPI, runs: RunList) -> None:
     def scrape() -> Response:
         current = runs.folder / ".current"  # a cluster's link to its newest run
         shown = current if current.is_symlink() else next(iter(runs.places().values()), current)
-        return _response(metrics.exposition(str(shown)), metrics.FORMAT)
+        return _response(metrics.exposition(shown.resolve()), metrics.FORMAT)
 
 
 def _add_run(app: FastAPI, at: str, find: Callable[[str], Live], *, listed: bool) -> None:
@@ -198,11 +198,11 @@ def _add_run(app: FastAPI, at: str, find: Callable[[str], Live], *, listed: bool
 
     @app.get(f"{at}/wall/content")
     def wall_content(name: str = "") -> Response:
-        return _response(fill("wall.html", run=find(name).glance()), "text/html")
+        return _response(fill("wall.html", run=glance(find(name).folder)), "text/html")
 
     @app.get(f"{at}/metrics")
     def scrape(name: str = "") -> Response:
-        return _response(find(name).metrics(), metrics.FORMAT)
+        return _response(metrics.exposition(find(name).folder), metrics.FORMAT)
 
 
 def _page(template: str, **values: object) -> Response:

@@ -26,12 +26,6 @@ def test_policy_json_against_the_closed_forms(aoi, told):
     assert "Law of X" in aoi("policy --policy systematic")[1] and "takes part with" in aoi("policy")[1]
 
 
-def test_policy_options_reach_the_policy(told):
-    line = "policy --policy markov-increasing --clients 20 --per-round 5 --max-age 2"
-    sharp, usual = (told(f"{line} {more}")["probabilities"] for more in ("--exponent 3", ""))
-    assert sharp[0] < usual[0] < usual[1] < usual[2] < sharp[2]
-
-
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name not in BUDGETED])
 def test_unbiased_weights_are_played_or_refused_by_name(aoi, policy):
     status, out, err = aoi(f"simulate --policy {policy} --clients 9 --per-round 3 --rounds 5 --weights unbiased --json")
@@ -126,6 +120,10 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(told):
         ("simulate --policy systematic --start zero", "start", "zero"),
         ("policy --policy random", "policy", "random"),
         ("run --until 0h --clock always", "until", "0h"),
+        ("run -c num-client=4", "num-client", None),
+        ("run -c =4", "-c", "=4"),
+        ("run -c dataset=npz:nowhere.npz", "dataset", "nowhere.npz"),
+        ("run --clients 4 --per-round 2 -c runs-dir=/proc/nowhere", "runs-dir", "/proc/nowhere"),
         (f"simulate --policy random --clock always --until {'9' * 400}", "until", "9" * 40),
         ("simulate --policy random --clock generated --model-bytes 1e6", "model-bytes", 1000000.0),
         ("reproduce thoery", "experiment", "thoery"),

@@ -69,14 +69,6 @@ def test_a_run_from_the_shell_leaves_ledger_model_and_states(keys, tmp_path):
     assert all(word in lines[1] for word in ("round 2/3", "age", "loss", "accuracy", " s |", "left"))
 
 
-MISTAKES = {
-    "key, mistyped": ({"num-client": "4"}, "num-client must be a run key", "Did you mean 'num-clients'?"),
-    "no equals sign": ({"=": ""}, "KEY=VALUE"),
-    "missing npz": ({"dataset": "npz:nowhere.npz"}, "nowhere.npz", "exists"),
-    "not writable": ({"runs-dir": "/proc/nowhere"}, "runs-dir is ", "/proc/nowhere", "can write"),
-}
-
-
 RATES = {"policy": "systematic", "rates": "given", "clients-file": "rates.csv", "run-name": "r"}
 
 
@@ -91,22 +83,10 @@ def one_paragraph(refusal):
     return check
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_paragraph_and_status_2(one_paragraph, keys, tmp_path, mistake):
-    changes, *words = MISTAKES[mistake]
-    one_paragraph(command(keys | changes), *words)
-    assert not list(tmp_path.rglob("*.safetensors"))
-
-
 @pytest.mark.parametrize(
     ("changes", "text", "words"),
     [
         (RATES | {"clients-file": "none.csv"}, "", ["clients-file ", "none.csv, but must be a readable file"]),
-        (
-            RATES,
-            "name,rate\n" + "".join(f"client-{i},0.5\n" for i in (0, 1, 2, 4, 5, 9)),
-            ["'client-9'", "client-3 has no rate"],
-        ),
         (RATES, "rate\n" + "0.25\n" * 6, ["clients-file ", "is '1.5', but must be clients-per-round, 3"]),
     ],
 )

@@ -25,7 +25,7 @@ def run_of_newcomers(folder):
 
 
 def test_every_metric_of_a_rule_is_on_the_page(tmp_path):
-    text = exposition(str(run_of_newcomers(tmp_path))).decode()
+    text = exposition(run_of_newcomers(tmp_path)).decode()
     rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     used = {name for rule in rules for name in re.findall(r"\baoi_\w+", rule["expr"])}
     assert len(rules) >= 5 and used <= set(re.findall(r"^(aoi_\w+)", text, re.MULTILINE))

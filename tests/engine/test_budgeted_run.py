@@ -102,7 +102,7 @@ def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
     assert about["status"] == "completed" and words in about["reason"] and words in caplog.text
     assert glance(folder).state.sentence == f"Completed: {about['reason']}"
     assert not (folder / "checkpoints").exists()
-    told = exposition(str(folder)).decode()
+    told = exposition(folder).decode()
     assert "aoi_total_budget 105.0\n" in told
     left = float(next(line for line in told.splitlines() if line.startswith("aoi_budget_left ")).split()[1])
     assert left == pytest.approx(105 - spent)

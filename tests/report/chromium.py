@@ -33,9 +33,9 @@ def until(shown, expression):
 
 
 @contextmanager
-def serving(run, cwd=ROOT):
+def serving(*arguments, cwd=ROOT):
     """Run ``aoi serve`` and yield its address."""
-    command = [sys.executable, "-m", "aoi_fl.cli.main", "serve", *([] if run is None else [str(run)]), "--port", "0"]
+    command = [sys.executable, "-m", "aoi_fl.cli.start", "serve", *map(str, arguments), "--port", "0"]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path}
     with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True, env=environment) as server:

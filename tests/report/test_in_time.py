@@ -31,13 +31,9 @@ PARTS = [
 def test_costs_by_hand():
     found = in_time(ROUNDS, PARTS, 4)
     assert (found.seconds, found.worked, found.wasted) == (80.0, 80.0, 35.0)
-    assert (found.never, found.never_share) == (2, 0.5)
-    assert found.seconds_a_round == pytest.approx(80 / 3)
-    assert found.load.participation.max == 2
-    assert (found.reaches(0.5), found.reaches(0.6), found.reaches(0.9)) == (30.0, 80.0, None)
-    assert (found.reaches(0.6, by=80.0), found.reaches(0.6, by=79.9)) == (80.0, None)
-    assert (found.work_until(0.5), found.work_until(0.6), found.work_until(0.9)) == (40.0, 80.0, None)
-    assert found.work_until(0.6, by=79.9) is None
+    assert found.never == 2 and found.seconds_a_round == pytest.approx(80 / 3)
+    assert [found.reaches(level) for level in (0.5, 0.6, 0.9)] == [(30.0, 40.0), (80.0, 80.0), (None, None)]
+    assert [found.reaches(0.6, by=end) for end in (80.0, 79.9)] == [(80.0, 80.0), (None, None)]
     assert (found.accuracy_at(29.0), found.accuracy_at(79.0), found.accuracy_at(80.0)) == (None, 0.5, 0.7)
 
 
@@ -55,7 +51,7 @@ def test_without_a_barrier_work_goes_on_while_a_model_is_made():
     late = [one | {"rounds_late": stale} for one, stale in zip(PARTS, (0, None, None, 0, 2), strict=True)]
     late[-1]["device_seconds"] = 55.0
     found = in_time(rounds, late, 4)
-    assert (found.work_until(0.5), found.work_until(0.6), found.worked) == (45.0, 120.0, 120.0)
+    assert [found.reaches(level)[1] for level in (0.5, 0.6)] == [45.0, 120.0] and found.worked == 120.0
     run = RecordedRun("mine", {"config": {"num-clients": 4, "policy": "random"}}, [], rounds, late)
     (chart,) = [chart for chart in figures([run]) if chart.name == "at-work"]
     assert (chart.data[0]["y"][0], chart.data[0]["y"][-1], chart.data[0]["x"][-1]) == (2, 2, round(80 / 60, 4))

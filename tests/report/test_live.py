@@ -91,45 +91,38 @@ def test_the_state_comes_with_every_answer(tmp_path):
         seen = client.get("/content").headers["Version"]
         assert said(seen)[0] == "stalled"
         opened.note(status="failed", reason="RuntimeError: „kaputt“")
+        assert said()[0] == "failed"  # held again, and not yet begun
     assert said() == ("failed", "Failed: RuntimeError: „kaputt“")
     opened.close()
     (tmp_path / "a" / "ledger.sqlite").write_bytes(b"no database" * 100)
     assert said()[0] == "unreadable"
 
 
-def test_a_link_that_moves_on_and_a_run_played_anew_are_followed(tmp_path):
-    for name in ("a", "b"):
-        opened = ledger(tmp_path / name)
+def test_a_link_damage_and_a_run_played_anew_are_followed(tmp_path):
+    current, folder = tmp_path / "current", tmp_path / "b <b>"
+    for place in (tmp_path / "a", folder):
+        opened = ledger(place)
         add(opened, 1)
         opened.close()
-    (tmp_path / "current").symlink_to("a")
-    page = live.Live(str(tmp_path / "current"))
+    current.symlink_to("a")
+    page = live.Live(str(current))
     version, parts = shown(page)
     assert parts["title"] == "a"
-    (tmp_path / "current").unlink()
-    (tmp_path / "current").symlink_to("b")
+    current.unlink()
+    current.symlink_to(folder)
     version, parts = shown(page, version)
-    assert parts["title"] == "b"
-    (tmp_path / "b").rename(tmp_path / "old")
-    ledger(tmp_path / "b").close()
+    assert parts["title"] == folder.name
+    folder.rename(tmp_path / "old")
+    folder.mkdir()
+    # SQLite has made the file and not yet the tables, or it is damaged.
+    for content, words in ((b"", "Waiting for the run"), (b"no database" * 100, "cannot be read: file is not a data")):
+        (folder / "ledger.sqlite").write_bytes(content)
+        version, parts = shown(page, version)
+        assert words in parts["main"] and "<b>" not in parts["main"]
+    shutil.rmtree(folder)
+    ledger(folder).close()
     version, parts = shown(page, version)
     assert "No rounds yet" in parts["main"]
-
-
-def test_damage_is_said_and_outlived(tmp_path):
-    (tmp_path / "a <b>").mkdir()
-    (tmp_path / "a <b>" / "ledger.sqlite").touch()  # SQLite has made the file and not yet the tables
-    page = live.Live(str(tmp_path / "a <b>"))
-    version, parts = shown(page)
-    assert "Waiting for the run" in parts["main"]
-    assert "<b>" not in parts["main"]
-    (tmp_path / "a <b>" / "ledger.sqlite").write_bytes(b"no database" * 100)
-    version, parts = shown(page, version)
-    assert "cannot be read: file is not a database" in parts["main"]
-    shutil.rmtree(tmp_path / "a <b>")
-    add(ledger(tmp_path / "a <b>"), 1)
-    _, parts = shown(page, version)
-    assert "1 of 9 rounds" in parts["main"]
 
 
 def test_many_rounds_a_second_are_not_followed_one_by_one(tmp_path, monkeypatch):

@@ -52,7 +52,7 @@ def scraped(text):
 
 
 def test_a_scrape_says_what_the_ledger_holds(folder):
-    found = scraped(exposition(str(folder)).decode())
+    found = scraped(exposition(folder).decode())
     states = {name: value for name, value in found.items() if name.startswith("aoi_run_state")}
     assert states.pop("aoi_run_state state=completed") == 1 and not any(states.values()) and len(states) == 7
     assert {name: value for name, value in found.items() if name not in states and "state" not in name} == {
@@ -90,7 +90,7 @@ def test_a_ledger_of_an_earlier_version_knows_no_phases(folder):
     with closing(sqlite3.connect(folder / "ledger.sqlite")) as db:
         for phase in PHASES:
             db.execute(f"ALTER TABLE rounds DROP COLUMN {phase}_seconds")
-    found = scraped(exposition(str(folder)).decode())
+    found = scraped(exposition(folder).decode())
     assert found["aoi_round"] == 2 and not any("phase" in name for name in found)
 
 
@@ -128,11 +128,11 @@ def test_the_command_lists_clients(folder, aoi):
 def test_the_dashboard_asks_for_what_is_there(folder):
     panels = json.loads((Path(__file__).parents[2] / "docker" / "grafana.json").read_text())["panels"]
     asked = {name for panel in panels for query in panel["targets"] for name in re.findall(r"aoi_\w+", query["expr"])}
-    names = {key.split()[0] for key in scraped(exposition(str(folder)).decode())}
+    names = {key.split()[0] for key in scraped(exposition(folder).decode())}
     assert len(asked) > 8 and asked <= names
 
 
 def test_the_documentation_lists_each_metric(folder):
     page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
     listed = set(re.findall(r"\baoi_\w+", page.partition("| metric | what |")[2].partition("\n\n")[0]))
-    assert {key.split()[0] for key in scraped(exposition(str(folder)).decode())} <= listed
+    assert {key.split()[0] for key in scraped(exposition(folder).decode())} <= listed

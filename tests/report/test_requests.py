@@ -1,9 +1,6 @@
 """Which requests the page answers: names of this machine alone, and headers of a bounded size."""
 
-import re
 import socket
-import subprocess
-import sys
 import threading
 from contextlib import closing
 
@@ -11,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from aoi_fl.report import site
+from tests.report.chromium import serving
 
 NAME = socket.gethostname().lower()
 
@@ -20,14 +18,8 @@ def port(tmp_path_factory):
     """Serve a folder of runs on a host that is given by name; yield the port."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "runs").mkdir()
-    options = ("--host", "localhost", "--allow-host", "Board.example.org")
-    command = [sys.executable, "-m", "aoi_fl.cli.start", "serve", "--port", "0", *options]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield int(re.search(r":(\d+)$", process.stdout.readline())[1])
-        finally:
-            process.terminate()
-            process.communicate(timeout=20)
+    with serving("--host", "localhost", "--allow-host", "Board.example.org", cwd=folder) as address:
+        yield int(address.rpartition(":")[2])
 
 
 def status(port, *headers, path="/list", version="1.1"):

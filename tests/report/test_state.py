@@ -4,11 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from aoi_fl.cli.interrupt import _way_on
 from aoi_fl.protocol.records import RoundRecord
-from aoi_fl.report import state
 from aoi_fl.report.metrics import exposition
 from aoi_fl.report.runs import load
 from aoi_fl.report.summary import sentence
@@ -53,12 +50,4 @@ def test_a_run_that_simulated_time_ends_has_no_number_of_rounds(tmp_path):
         seen = glance(folder)
     assert (seen.rounds, seen.left) == (None, "")
     assert ": 1 round (interrupted)" in sentence(load(folder, "a")) and " after round 1. Go on" in _way_on(folder)
-    assert "aoi_rounds_planned" not in exposition(str(folder)).decode()
-
-
-@pytest.mark.parametrize("name", ["completed", "stopped", "failed", "interrupted"])
-def test_what_the_ledger_says_of_a_run_that_has_ended_stands(name, tmp_path):
-    folder = ledger(tmp_path / "a", status=name, reason="the disk was full")
-    assert glance(folder).state == state.RunStatus(name, "the disk was full")
-    with only_player(folder):  # held again, and not yet begun
-        assert glance(folder).state.name == name
+    assert "aoi_rounds_planned" not in exposition(folder).decode()

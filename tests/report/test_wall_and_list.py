@@ -37,7 +37,7 @@ def address(tmp_path_factory):
         for name in (LONG, "gone"):
             stack.enter_context(only_player(home / "runs" / name))
         os.utime(home / "runs" / LONG / "ledger.sqlite")
-        yield stack.enter_context(serving(None, home))
+        yield stack.enter_context(serving(cwd=home))
 
 
 def follow(browser, address, **how):

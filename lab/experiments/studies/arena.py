@@ -104,20 +104,20 @@ class Arena(InTime):
         """Run one entrant, and return its curve, with its costs in each row."""
         settings = self.settings(options)
         keys = self.keys(unit["policy"], unit["seed"], options)
-        found, shares = read_in_time(played(self.name, keys, options), keys)
+        run, found, shares = read_in_time(played(self.name, keys, options), keys)
         end, levels = settings["until"], _LEVELS[settings["dataset"]]  # the last round is over later
         clients = settings["num-clients"]
         cost = {
-            **{key: found.reaches(level, end) for key, level in zip(_REACHED, levels, strict=True)},
+            **{key: found.reaches(level, end)[0] for key, level in zip(_REACHED, levels, strict=True)},
             "final": found.accuracy_at(end),
             "seconds_a_round": found.seconds_a_round,
-            "updates": found.used / found.rounds,
+            "updates": len(run.history.members) / len(run.rounds),
             "worked": found.worked,
             "wasted": found.wasted,
-            "never": found.never_share,
-            "interval": found.load.interval_mean,
-            "variance": found.load.interval_variance,
-            "jain": found.load.participation.jain,
+            "never": found.never / clients,
+            "interval": run.measured.interval_mean,
+            "variance": run.measured.interval_variance,
+            "jain": run.measured.participation.jain,
             "present": int((shares > 0).sum()),
             "reach": achievable(np.full(clients, _sent(settings) / clients), shares).sum(),
         }
@@ -140,13 +140,12 @@ class Arena(InTime):
 
 
 def read_in_time(ledger, keys):
-    """Return the cost of a run in simulated time, and (n,) the share of it in which each device is available."""
-    from aoi_fl.report.in_time import in_time
-    from aoi_fl.server.ledger import read
+    """Return a run, its cost in simulated time, and (n,) the share of it in which each device is available."""
+    from aoi_fl.report.runs import load
 
-    found = in_time(read(ledger, "rounds"), read(ledger, "participations"), keys["num-clients"])
+    run = load(ledger.parent, keys["policy"])
     trace = make_trace(keys["clock"], keys["num-clients"], keys["seed"]).starting(keys.get("clock-start", 0.0))
-    return found, trace.availability.shares_by(keys["until"])
+    return run, run.in_time, trace.availability.shares_by(keys["until"])
 
 
 def _sent(settings):

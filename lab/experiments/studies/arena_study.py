@@ -30,19 +30,20 @@ class ArenaStudy(InTime, Study):
 
     def row(self, ledger, keys):
         """Return when a run reaches the levels, with its work and its balance of load."""
-        found, shares = read_in_time(ledger, keys)
+        run, found, shares = read_in_time(ledger, keys)
         until, row = keys["until"], {}
         for level in _LEVELS:
-            row[f"reached_{100 * level:.0f}"] = found.reaches(level, until)
-            row[f"hours_{100 * level:.0f}"] = found.work_until(level, until)
-        return rounded(2, **row, worked=found.worked) | {"final": found.accuracy_at(until)} | load_of(found, shares)
+            seconds, work = found.reaches(level, until)
+            row |= {f"reached_{100 * level:.0f}": seconds, f"hours_{100 * level:.0f}": work}
+        return rounded(2, **row, worked=found.worked) | {"final": found.accuracy_at(until)} | load_of(run, shares)
 
 
-def load_of(found, shares):
+def load_of(run, shares):
     """Return a run's balance of load among the clients that are ever available, its rounds and updates."""
     clients, available = len(shares), int((shares > 0).sum())
     load = {
-        "jain": found.load.participation.jain * clients / available,
-        "never": (found.never - clients + available) / available,
+        "jain": run.measured.participation.jain * clients / available,
+        "never": (run.in_time.never - clients + available) / available,
     }
-    return {**rounded(4, **load), "rounds": found.rounds, **rounded(3, updates=found.used / found.rounds)}
+    rounds = len(run.rounds)
+    return {**rounded(4, **load), "rounds": rounds, **rounded(3, updates=len(run.history.members) / rounds)}

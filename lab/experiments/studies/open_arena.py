@@ -21,10 +21,10 @@ class OpenArena(ArenaStudy):
 
     def row(self, ledger, keys):
         """Return a run's accuracy after each hour, its load and its work."""
-        found, shares = read_in_time(ledger, keys)
+        run, found, shares = read_in_time(ledger, keys)
         last = self.hours[-1]
         hours = {f"accuracy_{hour}": found.accuracy_at(keys["until"] * hour / last) for hour in self.hours}
-        return hours | load_of(found, shares) | rounded(2, worked=found.worked, wasted=found.wasted)
+        return hours | load_of(run, shares) | rounded(2, worked=found.worked, wasted=found.wasted)
 
     def summary(self, settings):
         return super().summary({**settings, "length": settings["until"] / 3600})
