@@ -65,8 +65,9 @@ class StrideLaw:
         rest = self._exact_mean % 1
         if not self._width:
             return float(rest * (1 - rest))
-        law: list[float] = self.interval_pmf().tolist()
-        return sum(p * (x - self.interval_mean) ** 2 for x, p in enumerate(law, 1))
+        law = self.interval_pmf()
+        possible: list[int] = np.flatnonzero(law).tolist()
+        return sum(float(law[at]) * (at + 1 - self.interval_mean) ** 2 for at in possible)
 
     def interval_pmf(self) -> Floats:
         """Return P(X = x) at position x−1; without jitter X is ⌊1/r⌋ and, with probability frac(1/r), one round more.

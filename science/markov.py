@@ -68,8 +68,10 @@ class MarkovPolicy(ParticipationRule):
     presence: Presence | None = None
 
     def __post_init__(self) -> None:
-        tables.check_dropout(self.dropout)
-        if self.rates is None:
+        if self.rates is not None:
+            check_rates(self.rates)
+        else:
+            tables.check_dropout(self.dropout)
             check_sizes(self.clients, self.per_round, len(self.probabilities) - 1)
             age.checked(self.hazards)
 
@@ -201,11 +203,10 @@ class MarkovPolicy(ParticipationRule):
 
     def reissue(self, rates: Floats, round_: int, here: Mask) -> Self:
         """Return the policy for other rates of each client's own; raise ConfigError for a rate out of range."""
-        check_rates(rates)
         return replace(self, rates=rates)
 
     def with_dropout(self, dropout: float) -> Self:
-        """Return the policy that makes up for another probability that a willing client's work is lost.
+        """Return the optimal policy that makes up for another probability that a willing client's work is lost.
 
         The table that clients share makes up for :func:`aoi_fl.science.dropout.largest_dropout` at most.
         """

@@ -108,7 +108,7 @@ def sound_values(
         return array
     bad = array[~((array >= 0) & (array <= most) & np.isfinite(array)) & ~(unknown & np.isnan(array))]
     if len(bad):
-        raise ConfigError(name, str(bad[0]), f"numbers from 0 to {most:g}", "Return numbers of this range.")
+        raise ConfigError(name, str(bad[0]), f"numbers from 0 to {most:.15g}", "Return numbers of this range.")
     return array
 
 

@@ -47,7 +47,7 @@ class Account:
     bands : β, at most b
     momentum : of the server's optimiser
 
-    Raises ConfigError if the noise multiplier is not above 0.
+    Raises ConfigError if the noise multiplier is not above 0, or ``bands`` is above b.
 
     >>> account = Account(6, rounds=100, noise_multiplier=0.5, bands=6)
     >>> round(account.epsilon(1e-3), 3), round(account.error, 3)
@@ -62,6 +62,9 @@ class Account:
 
     def __post_init__(self) -> None:
         check_positive("noise-multiplier", self.noise_multiplier)
+        if self.bands > self.separation:
+            allowed = f"at most {self.separation}, the fewest rounds between two participations of a client"
+            raise ConfigError("bands", self.bands, allowed, f"Set bands to at most {self.separation}.")
 
     @cached_property
     def column(self) -> Floats:

@@ -129,7 +129,7 @@ class FlowerAggregation:
         self._accepted: dict[int, tuple[Message, float]] = {}
         self.spoiled: Mapping[int, str] = {}
         self._before: _Snapshot = []  # the last aggregation, where it left clients out
-        for strategy in self._chain:
+        for strategy in self._chain if round_ else ():
             if isinstance(getattr(strategy, "current_arrays", None), ArrayRecord):  # its own step, of all arrays
                 vars(strategy)["current_arrays"] = model.copy()  # QFedAvg empties it
 

@@ -268,5 +268,5 @@ def _checked(intro: Introduction) -> Introduction:
     for name, (least, most) in _RANGES.items():
         value = getattr(intro, name)
         if value is not None and not least <= value <= most:
-            raise Refused(f"{name.replace('_', '-')} is {value}, allowed are {least:g} to {most:g}")
+            raise Refused(f"{name.replace('_', '-')} is {value}, allowed are {least:.15g} to {most:.15g}")
     return intro

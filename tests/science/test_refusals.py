@@ -71,6 +71,7 @@ GROUPS = [
     (coefficients, "momentum", [(2, 1.0)]),
     (CorrelatedNoise, "noise key", [(b"short", coefficients(1), 1.0, 3)]),
     (lambda noise: Account(6, 100, noise), "noise-multiplier", [0.0, INF]),
+    (lambda bands: Account(6, 100, 1.0, bands), "bands", [7], 7),
     (lambda delta: epsilon_of(1.0, delta), "delta", [1.0, 9e-16]),
     (multiplier_of, "epsilon", [(0.0, 1e-5), (1e-9, 1e-15)]),
     (MarkovPolicy.optimal, "clients", [(0, 1, 1), (True, 1, 1)]),

@@ -9,6 +9,7 @@ import pytest
 from aoi_fl.protocol.records import SURPLUS
 from aoi_fl.science import draws
 from aoi_fl.science.dropout import achieved
+from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import MarkovParticipation
 from tests import fakes
 from tests.fakes import HELLO, HUNG, TRAIN, ScriptedGrid, ToyApp, zeros
@@ -78,6 +79,7 @@ def test_a_silent_client_counts_as_willing_as_the_others(wire, tmp_path):
 
 def test_a_certain_participation_achieves_what_dropout_leaves():
     assert achieved(np.array([0.5]), 1.0).tolist() == [0.001]  # no weight is infinite
+    assert MarkovPolicy.rated(np.array([0.5, 0.2])).with_dropout(1.0).table(0) == (1.0, 1.0)
 
 
 def test_too_much_dropout_is_cut_and_named(tmp_path, caplog):
