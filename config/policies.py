@@ -1,7 +1,8 @@
 """Every policy by its name: one row each.
 
 A new policy is a module of :mod:`aoi_fl.science` and a row. The module has a selector, called with k, the seed and the
-row's further arguments; or a :class:`aoi_fl.science.rule.ParticipationRule`, called with n and k.
+row's further arguments; or a :class:`aoi_fl.science.rule.ParticipationRule`, called with n, k and
+these arguments.
 """
 
 import math

@@ -20,7 +20,9 @@ def names_of(key: str, value: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in value.split(",")) if value.strip() else ()
     for i, name in enumerate(names):
         if name in ("", "tag:") or name in names[:i]:
-            raise ConfigError(key, value, f"distinct names, and {name or 'an empty one'!r} is not", "Correct the list.")
+            raise ConfigError(
+                key, value, f"distinct names, and {repr(name) if name else 'an empty one'} is not", "Correct the list."
+            )
     return names
 
 

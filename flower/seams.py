@@ -168,7 +168,7 @@ REPLIES = Seam(
     flwr.app: Metadata
     flwr.supercore.inflatable.inflatable_utils: inflate_object_from_contents
     """,
-    "each reply costs its own calls, and one that is still being uploaded holds up the others",
+    "each reply costs its own calls, and one that is still being uploaded holds up the others, past the deadline",
     on=_BOTH,
 )
 GRIDS = Seam(

@@ -68,7 +68,7 @@ def client_table(config: RunConfig) -> ClientTable:
 
 
 def rates_of(config: RunConfig, folder: Path, names: Sequence[str] = ()) -> Rates | None:
-    """Return each client's own rate from the configured file, by name or number, or None.
+    """Return each client's own rate from the configured file, by name or number, or None; ``names`` of a simulation.
 
     A resumed run reads them from its ``folder``, where :func:`write_rates` has saved them, even if the file has
     changed.
