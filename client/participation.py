@@ -104,7 +104,8 @@ class ClientApp(flwr.clientapp.ClientApp):
         except Forbidden as error:
             reply = Message(Error(CLIENT_APP_RAISED, str(error)), reply_to=message)
         finally:
-            close(context)
+            if ask is not None:
+                close(context)
         if packing.is_packed(message) and reply.has_content():
             reply.content = packing.pack(reply.content)
         return reply

@@ -110,7 +110,8 @@ class Runs:
         ------
         ConfigError : the run has not begun, or belongs to another cluster.
         """
-        submitted = self.numbers()[self.folder(name).name]
+        folder = self.folder(name)
+        submitted = self.numbers().get(folder.name, [])
         if (state := self._latest(submitted)) is None:
             allowed = "a run of this cluster's SuperLink" if submitted else "a run that this cluster has begun"
             raise ConfigError("run", name, allowed, "Use the cluster or the machine that began it, or resume it here.")

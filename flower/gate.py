@@ -113,7 +113,7 @@ class GateDoors:
         return str(self._runs[run].fab_hash)
 
     def _get_run(self, run: int) -> Any:
-        return self._runs[run]
+        return self._runs[run] if run in self._fabs else self._open[2](run)
 
     def _get_fab(self, digest: str, run: int) -> Any:
         return self._fabs.get(run) or _checked(self._open[3](digest, run), self._app(run))

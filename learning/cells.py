@@ -35,6 +35,7 @@ _NUMBER = re.compile(
     r"\s*((±|\+/-)\s*[\d.,]+|/\s?\d+|%|[$€£¥]|\s[A-Za-zµ°/²³]+)?[-−]?\)?|0x[\da-f]+",
     re.I,
 )
+_LIST = re.compile(r"\[.*\]|\{.*\}", re.S)
 _DIGITS = re.compile(r"(?![^\W\d_][\w #-]*?\d+\Z).*\d.*", re.S)  # 5kg, Rs. 5, [5], and no word with a number such as s5
 _DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])?")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})?|0")
@@ -119,6 +120,7 @@ _Form = tuple[_Find, int, float, str, str]
 _WORDS: Sequence[_Form] = (
     (_beside_numbers, 0, 0, "a number, as in other rows, or empty", "Empty these cells and set missing=median"),
     (_all_of(_DATE), 1, 0.5, "a number or a word, not a date or a time", "Write the days or seconds since a first one"),
+    (_all_of(_LIST), 1, 0.5, "a number or a word, not a list of values", "Give each value a column of its own"),
     (
         _all_of(_NUMBER),
         _FEW,

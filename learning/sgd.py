@@ -154,14 +154,14 @@ def _batches(share: Share, parts: list[int] | int) -> Iterator[tuple[Tensor, Ten
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tuple[float, float]:
+def evaluate(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, batch: int | None = None) -> tuple[float, float]:
     """Return the mean loss over the examples, and the accuracy or root mean squared error.
 
-    The error is for floating-point targets ``y``. Batches are small on a CPU, so that the layers' outputs fit its
-    cache.
+    The error is for floating-point targets ``y``. ``batch`` examples are evaluated at once; the default is small on a
+    CPU, so that the layers' outputs fit its cache.
     """
     model.eval()
-    batch = 100 if x.device.type == "cpu" else 1000
+    batch = batch or (100 if x.device.type == "cpu" else 1000)
     total = torch.zeros((), dtype=torch.float64, device=x.device)
     judged = torch.zeros((), dtype=torch.float64, device=x.device)  # hits, or squared errors
     regression = y.is_floating_point()

@@ -246,12 +246,18 @@ def _csv(path: Path) -> _Cells:
         raise ValueError("it has the character NUL" if text.strip() else "it is empty")
     delimiter = max(",;\t|", key=re.sub('"[^"]*"', "", text[:_HEADER]).partition("\n")[0].count)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    header, *rows = csv.reader(io.StringIO(text.rstrip("\r\n"), ""), delimiter=delimiter, strict=True)
+    rows = csv.reader(io.StringIO(text.rstrip("\r\n"), ""), delimiter=delimiter, strict=True)
+    header = next(rows)
+    if not header:
+        raise ValueError("its first row is empty")
+    columns: list[list[str]] = [[] for _ in header]
+    words: dict[str, str] = {}  # equal cells are one object
     for i, row in enumerate(rows, 2):
         if len(row) != len(header):
             remedy = f"Correct it, leave it out, or quote a cell that holds {delimiter!r}."
             raise ConfigError(f"row {i} of {path}", f"{len(row)} cells", f"{len(header)} cells, as in row 1", remedy)
-    columns = [[cell.strip() for cell in column] for column in zip(*rows, strict=True)] or [[] for _ in header]
+        for column, cell in zip(columns, map(str.strip, row), strict=True):
+            column.append(words.setdefault(cell, cell))
     return [(" ".join(name.split()), cells) for name, cells in zip(header, columns, strict=True)], notes
 
 

@@ -94,11 +94,13 @@ def test_an_echoed_message_is_a_valid_reply(play):
 
 
 def test_the_request_is_visible_only_during_its_message(play):
-    asks = []
+    asks, inner = [], ClientApp()
+    inner.train()(learn)
 
     def train(message, context):
+        reply = inner(message, context)  # which has no request
         asks.append((ask_of(context), message.content["config"]["server-round"]))
-        return learn(message, context)
+        return reply
 
     play(train=train)
     assert asks and all((ask.run, ask.round) == ("r", round_) for ask, round_ in asks)

@@ -289,6 +289,7 @@ MISREAD = ["{}1,5", "{}.5kg", "₹{}", "{} ± 2", "{}/60", "{}:05:03.5", "{} Mai
 MISREAD += ["20{} Q1", "0x{}", "{}-{}", "[{}.5]", "{}MAR2024", "19{}0131", "20{}12"]
 REFUSED = [(column(form), 2) for form in MISREAD]
 REFUSED += [(column(form, third="{}"), 3) for form in ("∞", "not measured")] + [(column("{}.500", third="250"), 3)]
+REFUSED.append((column("[{}]", 3), 2))
 
 
 @pytest.mark.parametrize(("cells", "row"), REFUSED, ids=[cells[1] for cells, _ in REFUSED])
