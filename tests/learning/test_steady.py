@@ -13,8 +13,9 @@ from aoi_fl.server.ledger import read
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize(("policy", "seed"), [("markov-optimal", 1), ("random", 2)])
-@pytest.mark.parametrize(("clients", "per_round"), [(4, 2), (100, 15)])
+@pytest.mark.parametrize(
+    ("clients", "per_round", "policy", "seed"), [(4, 2, "random", 2), (100, 15, "markov-optimal", 1)]
+)
 def test_no_round_falls_by_more_than_five_points(clients, per_round, policy, seed, tmp_path):
     keys = {"num-clients": clients, "clients-per-round": per_round, "policy": policy, "seed": seed}
     values = RunConfig.parse(keys | {"runs-dir": str(tmp_path), "run-name": "r"}).flat()
