@@ -207,20 +207,20 @@ class Cluster:
         """Wait until a round is recorded."""
         self.await_(lambda: self.last_round(run) >= round_, seconds, f"round {round_} of {run}")
 
-    def await_(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        """Wait until something holds; fail with what the run says when it does not come."""
+    def await_(self, condition: Callable[[], bool], seconds: float, what: str, pause: float = 2.0) -> None:
+        """Wait until something holds, with pauses between looks; fail with what the run says when it does not come."""
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
                 services = "client", "superexec", "submit"
                 said = "\n".join(f"{service}:\n{self.logs(service)[-3000:]}" for service in services)
                 raise AssertionError(f"{what} did not come within {seconds:g} s:\n{said}")
-            time.sleep(0.5)
+            time.sleep(pause)
 
     def await_end(self, seconds: float = 300, submit: str = "") -> int:
         """Wait for the end of the run and return the exit status of ``submit``."""
         name = submit or self.container("submit")
-        self.await_(lambda: self.exit_status(name) is not None, seconds, "the end of the run")
+        self.await_(lambda: self.exit_status(name) is not None, seconds, "the end of the run", 1.0)
         status = self.exit_status(name)
         assert status is not None
         return status

@@ -21,7 +21,7 @@ def test_a_late_update_counts_and_no_round_waits_for_it(cluster: Cluster) -> Non
     # On a busy machine its first training may outlast round 1, and would be the one that is held up.
     cluster.await_(lambda: cluster.trained(RUN, 1), 420, "an update of client-1")
     slow = cluster.client_of(1)
-    cluster.await_(lambda: cluster.hold_up(slow), 120, "a client in training")
+    cluster.await_(lambda: cluster.hold_up(slow), 120, "a client in training", 0.5)
     stopped = cluster.last_round(RUN) + 1
     cluster.await_round(RUN, stopped + 1)  # and not for a minute, after which the SuperLink takes it for dead
     cluster.signal(slow, signal.SIGCONT)

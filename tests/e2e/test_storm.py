@@ -90,11 +90,11 @@ def storm(cluster: Cluster) -> Storm:
     cluster.inside(MID_WRITE, "sh", "-c", FALL)
     if not NEWEST:
         cluster.kill_process(at[MID_WRITE], CLIENT_APP)  # the next one loads what will kill it
-    cluster.await_(lambda: cluster.restarts(at[MID_WRITE]) > 0, 120, "the fall of a client")
-    cluster.await_(lambda: cluster.is_training(at[MID_TRAIN]), 180, "a client in training")
+    cluster.await_(lambda: cluster.restarts(at[MID_WRITE]) > 0, 120, "the fall of a client", 0.5)
+    cluster.await_(lambda: cluster.is_training(at[MID_TRAIN]), 180, "a client in training", 0.5)
     back = [cluster.crash_client(at[MID_TRAIN])]
     note("killed mid-train")
-    cluster.await_(lambda: cluster.is_idle(at[IDLE]), 60, "an idle client")
+    cluster.await_(lambda: cluster.is_idle(at[IDLE]), 60, "an idle client", 0.5)
     back.append(cluster.crash_client(at[IDLE]))
 
     note("stopped")
@@ -107,7 +107,7 @@ def storm(cluster: Cluster) -> Storm:
     time.sleep(AWAY)
     cluster.docker("network", "connect", "--alias", "client", network, at[ABSENT])
     for is_back in back:
-        cluster.await_(is_back, 200, "a client that was killed, connected again")
+        cluster.await_(is_back, 200, "a client that was killed, connected again", 0.5)
     note("all back")
     cluster.crash(cluster.container("superlink"))
     seen.status = cluster.await_end(400)
