@@ -217,7 +217,7 @@ class Cluster:
                 raise AssertionError(f"{what} did not come within {seconds:g} s:\n{said}")
             time.sleep(pause)
 
-    def await_end(self, seconds: float = 300, submit: str = "") -> int:
+    def await_end(self, seconds: float = 600, submit: str = "") -> int:
         """Wait for the end of the run and return the exit status of ``submit``."""
         name = submit or self.container("submit")
         self.await_(lambda: self.exit_status(name) is not None, seconds, "the end of the run", 1.0)

@@ -51,7 +51,7 @@ def killed(cluster: Cluster) -> Killed:
     keys = (f"num-server-rounds={ROUNDS}", "num-clients=4", "clients-per-round=2", "run-name=whole")
     command = ("aoi", "run", *(part for key in (*keys, "runs-dir=/runs") for part in ("-c", key)))
     cluster.docker("exec", server, *command, timeout=420)
-    status.append(cluster.await_end(420))
+    status.append(cluster.await_end())
     files = (f"/runs/{run}/model.safetensors" for run in (RUN, "whole"))
     models = set(cluster.docker("exec", server, "sha256sum", *files, check=False).split()[::2])
     return Killed(at, status, cluster.logs("submit"), cluster.ledger(RUN), cluster.ledger("whole"), models)

@@ -73,7 +73,7 @@ def test_a_cluster_selects_the_clients_that_one_process_selects(
     cluster: Cluster, submitted: Callable[[dict[str, str]], str], aoi: Command, keys: dict[str, str]
 ) -> None:
     run, container = name_of(keys), submitted(keys)
-    assert cluster.await_end(180, container) == 0, cluster.docker("logs", container)
+    assert cluster.await_end(submit=container) == 0, cluster.docker("logs", container)
     ledger = cluster.ledger(run)
     assert ledger["run"]["status"] == "completed"
     assert {part["outcome"] for part in ledger["participations"]} == {"trained"}, cluster.docker("logs", container)

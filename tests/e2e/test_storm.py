@@ -110,7 +110,7 @@ def storm(cluster: Cluster) -> Storm:
         cluster.await_(is_back, 200, "a client that was killed, connected again", 0.5)
     note("all back")
     cluster.crash(cluster.container("superlink"))
-    seen.status = cluster.await_end(400)
+    seen.status = cluster.await_end(900)
     seen.superlink_restarts = cluster.restarts(cluster.container("superlink"))
     seen.log, seen.clients_log, seen.ledger = cluster.logs("submit"), cluster.logs("client"), cluster.ledger(RUN)
     return seen
