@@ -95,7 +95,7 @@ class ClientApp(flwr.clientapp.ClientApp):
                     raise Forbidden("message", kind, "of an age-aware strategy", remedy)
                 reply = self._play(handed, context)
             else:
-                member = Member(context, ask, self._introduce, self._make_source, message.metadata.created_at)
+                member = self._member(message, context, ask)
                 with member.training_lock(handed) as alone:
                     response = member.respond(handed, context, alone=alone)
                     if response is None:
@@ -133,8 +133,7 @@ class ClientApp(flwr.clientapp.ClientApp):
                     stack.callback(close, context)
                     ask, handed = opened(message, context)
                     if ask is not None:
-                        sent = message.metadata.created_at
-                        member = Member(context, ask, self._introduce, self._make_source, sent)
+                        member = self._member(message, context, ask)
                         replies[i] = member.respond(
                             handed, context, alone=stack.enter_context(member.training_lock(handed))
                         )
@@ -165,10 +164,13 @@ class ClientApp(flwr.clientapp.ClientApp):
             stack.callback(close, context)
             ask, handed = opened(message, context)
             if ask is not None and ask.wire == protocol.BROADCAST:
-                member = Member(context, ask, self._introduce, self._make_source, message.metadata.created_at)
+                member = self._member(message, context, ask)
                 answer = member.answer(context)
                 return None if answer.takes_part else reply_with(handed, answer)
         return None
+
+    def _member(self, message: Message, context: Context, ask: protocol.ParticipationRequest) -> Member:
+        return Member(context, ask, self._introduce, self._make_source, message.metadata.created_at)
 
     def _play(self, message: Message, context: Context) -> Message:
         """Return the reply of the user's function; raise ConfigError if it is no message."""
