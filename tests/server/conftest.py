@@ -28,7 +28,6 @@ def start(tmp_path_factory):
                 "aoi_fl.learning.client_app",
                 "aoi_fl.server.engine.local",
                 "aoi_fl.report.summary",
-                "sklearn.datasets",
             ],
         )
         multiprocessing.forkserver.ensure_running()
