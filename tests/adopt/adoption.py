@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 from tests.processes import ROOT
 
@@ -15,6 +17,15 @@ Change = tuple[str, str]  # the new line, and the old one; none for a line that 
 
 GUIDE = (ROOT / "docs" / "adopt.md").read_text()
 _IMPORT = r"^(?=from flwr\.serverapp\.strategy)"  # a new line of the server goes before the first of these
+
+
+def copied(name, folder):
+    """Copy an app of tests/apps into a folder; the two of PyTorch have one task."""
+    apps, shared = ROOT / "tests" / "apps", "quickstart_pytorch/quickstart_pytorch/task.py"
+    app = Path(shutil.copytree(apps / name, folder / name))
+    if name == "advanced_pytorch":
+        shutil.copy(apps / shared, app / name)
+    return app
 
 
 def rewrite(path, old, new):

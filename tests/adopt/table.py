@@ -23,9 +23,11 @@ class Row:
 
 
 def _strategy(name, arguments, rounds, chapter=OTHER, error=0.05, liar=-1):
-    stock = {"import FedAvg": f"import {name}", "FedAvg(": f"{name}({arguments}"}
+    stock = {"import FedAvg": f"import {name}"}
+    stock["FedAvg(fraction_train=0.5, min_available_nodes=6)"] = f"{name}({arguments})"
     example = "Krum" if chapter == COUNTING else "FedAdam"
-    return Row("any_strategy", chapter, error, {"rounds": rounds, "liar": liar}, stock, names={example: name})
+    config = {"rounds": rounds, "liar": liar, "lr": 0.2}
+    return Row("quickstart_numpy", chapter, error, config, stock, names={example: name})
 
 
 ROWS = {
@@ -33,15 +35,15 @@ ROWS = {
     "quickstart-sklearn": Row("quickstart_sklearn", FEDAVG, 0.2, {"rounds": 6}),
     "quickstart-pytorch": Row("quickstart_pytorch", FEDAVG, 0.2, {"rounds": 8, "lr": 0.1}),
     "advanced-pytorch": Row("advanced_pytorch", OWN, 0.2, {"rounds": 8, "lr": 0.2}),
-    "FedProx": _strategy("FedProx", "proximal_mu=0.5, ", 8),
-    "FedAdam": _strategy("FedAdam", "eta=0.3, ", 25, error=0.3),
-    "FedYogi": _strategy("FedYogi", "eta=0.3, ", 25, error=0.3),
-    "FedAdagrad": _strategy("FedAdagrad", "eta=0.5, ", 25, error=0.3),
-    "FedAvgM": _strategy("FedAvgM", "server_momentum=0.3, ", 10),
+    "FedProx": _strategy("FedProx", "proximal_mu=0.5", 8),
+    "FedAdam": _strategy("FedAdam", "eta=0.3", 25, error=0.3),
+    "FedYogi": _strategy("FedYogi", "eta=0.3", 25, error=0.3),
+    "FedAdagrad": _strategy("FedAdagrad", "eta=0.5", 25, error=0.3),
+    "FedAvgM": _strategy("FedAvgM", "server_momentum=0.3", 10),
     # Three of ten a round would leave the lower half of a trimmed mean nobody to trim.
     "FedMedian": _strategy("FedMedian", "", 6, COUNTING, liar=3),
-    "FedTrimmedAvg": _strategy("FedTrimmedAvg", "beta=0.2, ", 6, COUNTING, liar=3),
-    "Krum": _strategy("Krum", "num_malicious_nodes=1, ", 6, COUNTING, liar=3),
-    "MultiKrum": _strategy("MultiKrum", "num_malicious_nodes=1, num_nodes_to_select=2, ", 6, COUNTING, liar=3),
+    "FedTrimmedAvg": _strategy("FedTrimmedAvg", "beta=0.2", 6, COUNTING, liar=3),
+    "Krum": _strategy("Krum", "num_malicious_nodes=1", 6, COUNTING, liar=3),
+    "MultiKrum": _strategy("MultiKrum", "num_malicious_nodes=1, num_nodes_to_select=2", 6, COUNTING, liar=3),
     "FedXgbBagging": Row("xgboost_bagging", OTHER, 0.1, {"rounds": 5}, names={"FedAdam": "FedXgbBagging"}),
 }

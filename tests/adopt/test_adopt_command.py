@@ -1,6 +1,5 @@
 """``aoi play`` and ``aoi adopt`` on apps of the shape of Flower's own examples."""
 
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -8,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.report.runs import load
-from tests.adopt.adoption import rewrite
-from tests.processes import ROOT
+from tests.adopt.adoption import copied, rewrite
 
 APPS = ["quickstart_numpy", "quickstart_sklearn", pytest.param("advanced_pytorch", marks=pytest.mark.slow)]
 
@@ -18,7 +16,7 @@ APPS = ["quickstart_numpy", "quickstart_sklearn", pytest.param("advanced_pytorch
 def app(request, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     name = getattr(request, "param", "quickstart_numpy")
-    return shutil.copytree(ROOT / "tests" / "apps" / name, tmp_path / name)
+    return copied(name, tmp_path)
 
 
 @pytest.fixture

@@ -5,16 +5,14 @@ Each is played on the local engine, ten clients, and must learn as much as it di
 
 import importlib
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 from threadpoolctl import threadpool_limits
 
 from aoi_fl.server.engine.local_run import run_local
-from tests.adopt.adoption import adopt, outcome, rewrite
+from tests.adopt.adoption import adopt, copied, outcome, rewrite
 from tests.adopt.table import ROWS
-from tests.processes import ROOT
 
 NODES = 10
 
@@ -29,7 +27,7 @@ def row(request):
 @pytest.fixture
 def stock(row, tmp_path, monkeypatch):
     """Return a folder that holds the app as it is, for this test to change and import."""
-    folder = Path(shutil.copytree(ROOT / "tests" / "apps" / row.app, tmp_path / row.app))
+    folder = copied(row.app, tmp_path)
     for phrase in row.server.items():
         rewrite(folder / row.app / "server_app.py", *phrase)
     monkeypatch.syspath_prepend(folder)

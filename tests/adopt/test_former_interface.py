@@ -28,8 +28,8 @@ def policy(**settings):
     return RandomSelection(2, options=RoundOptions(run="former", seed=1), **settings)
 
 
-def start(app, model=None, **arguments):
-    return policy().start(LocalGrid(app, {}, 3), zeros() if model is None else model, 1, **arguments)
+def start(app, model=None):
+    return policy().start(LocalGrid(app, {}, 3), zeros() if model is None else model, 1)
 
 
 @pytest.fixture(autouse=True)
@@ -64,15 +64,6 @@ def test_components_of_a_server_are_refused():
     app = ServerApp(server_fn=lambda context: ServerAppComponents(strategy=policy(), config=ServerConfig(num_rounds=1)))
     with pytest.raises(ConfigError, match=r"ServerAppComponents.*@app\.main\(\)"):
         run_local(app, ToyApp(), {}, nodes=3)
-
-
-@pytest.mark.parametrize(
-    "returned", [(0.5, {"accuracy": 1.0}), 0.5, {"accuracy": 1.0}], ids=["tuple", "number", "dict"]
-)
-def test_an_evaluation_that_returns_no_record_is_refused(returned):
-    with refused("evaluate_fn") as found:
-        start(ToyApp(), evaluate_fn=lambda round_, arrays: returned)
-    assert type(returned).__name__ in found.value.value and "MetricRecord" in found.value.allowed
 
 
 def test_a_model_that_is_no_record_is_refused():

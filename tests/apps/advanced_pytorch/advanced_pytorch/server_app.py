@@ -3,11 +3,11 @@
 import json
 
 import torch
-from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
 from advanced_pytorch.strategy import KeepsTheBest
-from advanced_pytorch.task import Net, images, measure
+from advanced_pytorch.task import Net, evaluate, images, measure
 
 app = ServerApp()
 
@@ -29,11 +29,3 @@ def main(grid: Grid, context: Context) -> None:
     evaluated = {number: metrics["eval_acc"] for number, metrics in result.evaluate_metrics_clientapp.items()}
     assert abs(measure(saved, *images(None))[1] - strategy.best) < 1e-9
     print("RESULT", json.dumps({"error": 1 - strategy.best, "evaluated": evaluated}), flush=True)
-
-
-def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:
-    """Evaluate the global model on images that no client has."""
-    net = Net()
-    net.load_state_dict(arrays.to_torch_state_dict())
-    loss, accuracy = measure(net, *images(None))
-    return MetricRecord({"loss": loss, "accuracy": accuracy})

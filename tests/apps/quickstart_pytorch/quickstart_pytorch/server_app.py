@@ -3,11 +3,11 @@
 import json
 
 import torch
-from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
-from quickstart_pytorch.task import Net, images, measure
+from quickstart_pytorch.task import Net, evaluate
 
 app = ServerApp()
 
@@ -28,11 +28,3 @@ def main(grid: Grid, context: Context) -> None:
     evaluated = {number: metrics["eval_acc"] for number, metrics in result.evaluate_metrics_clientapp.items()}
     accuracy = result.evaluate_metrics_serverapp[context.run_config["rounds"]]["accuracy"]
     print("RESULT", json.dumps({"error": 1 - accuracy, "evaluated": evaluated}), flush=True)
-
-
-def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:
-    """Evaluate the global model on images that no client has."""
-    net = Net()
-    net.load_state_dict(arrays.to_torch_state_dict())
-    loss, accuracy = measure(net, *images(None))
-    return MetricRecord({"loss": loss, "accuracy": accuracy})

@@ -1,1 +1,0 @@
-../../quickstart_pytorch/quickstart_pytorch/task.py

@@ -1,1 +1,0 @@
-"""Linear regression on measurements that never leave their owners."""
