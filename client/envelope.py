@@ -4,7 +4,10 @@ Some of Flower's mods expect a single configuration record. And a function that 
 the message that Flower's own strategies send.
 """
 
-from flwr.app import Context, Message
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from flwr.app import Context, Message, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.flower.messages import with_content
@@ -15,26 +18,19 @@ from aoi_fl.science.errors import ConfigError
 _asks: dict[int, ParticipationRequest] = {}
 
 
-def opened(message: Message, context: Context) -> tuple[ParticipationRequest | None, Message]:
-    """Return our record, or None, and the unpacked message without it.
-
-    :func:`ask_of` returns the record until :func:`close`.
-    """
-    if not message.has_content():
-        return None, message
-    content = packing.unpack(message.content).copy()
+@contextmanager
+def opened(message: Message, context: Context) -> Iterator[tuple[ParticipationRequest | None, Message]]:
+    """Yield our record, or None, and the unpacked message without it; :func:`ask_of` returns the record meanwhile."""
+    content = packing.unpack(message.content).copy() if message.has_content() else RecordDict()
     record = content.pop(protocol.AOI, None)
-    if record is None and not packing.is_packed(message):
-        return None, message
-    ask = None if record is None else ParticipationRequest.read(record)
-    if ask is not None:
-        _asks[id(context)] = ask
-    return ask, with_content(message, content)
-
-
-def close(context: Context) -> None:
-    """Forget the record of the message that was opened with this context."""
-    _asks.pop(id(context), None)
+    if record is None:
+        yield None, with_content(message, content) if packing.is_packed(message) else message
+        return
+    ask = _asks[id(context)] = ParticipationRequest.read(record)
+    try:
+        yield ask, with_content(message, content)
+    finally:
+        _asks.pop(id(context), None)
 
 
 def ask_of(context: Context) -> ParticipationRequest:

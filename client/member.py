@@ -50,12 +50,11 @@ class Member:
         make_source: MakeSource | None = None,
         sent: float | None = None,
     ) -> None:
-        node = context.node_config
+        node, self._context = context.node_config, context
         poll_schedule.lay_down(poll_schedule.foretold(ask, None, node), context.node_id)
         self._asked = time.monotonic() - (0.0 if sent is None else poll_schedule.waited(sent))
         self.ask, self._introduce, self._make_source = ask, introduce, make_source
         self._accepted: tuple[str | None, Mapping[str, Array]] | None = None  # the model to train
-        self._evaluates = False
         self.identity: Identity = identity(context, ask.run, private=ask.private)
         self._file = StateFile(self.identity.state_dir, self.identity.name)
         self._device = device_of(node, self.identity, private=ask.private)
@@ -94,12 +93,12 @@ class Member:
         trains = protocol.category(message.metadata.message_type) == protocol.TRAIN
         return self._device.training() if trains else nullcontext(True)
 
-    def respond(self, message: Message, context: Context, *, alone: bool = True) -> Message | None:
+    def respond(self, message: Message, *, alone: bool) -> Message | None:
         """Return the reply to an opened message; None: the app's function is to handle the message.
 
         Parameters
         ----------
-        message, context : a train message receives the age of its data
+        message : a train message receives the age of its data
         alone : what :meth:`training_lock` yields
 
         Raises
@@ -110,32 +109,31 @@ class Member:
         records: list[protocol.Record]
         match kind:
             case protocol.HELLO:
-                records = [self.introduction(context)]
+                records = [self.introduction()]
                 if self.ask.wire in protocol.ASKING:  # the client decides at once
-                    records.append(self.answer(context))
+                    records.append(self.answer())
             case protocol.PARTICIPATE:
-                records = [self.answer(context)]
+                records = [self.answer()]
             case protocol.BID:
-                records = [self.bid(self.introduction(context))]
+                records = [self.bid(self.introduction())]
             case _ if protocol.category(kind) == protocol.TRAIN:
-                answer = self.answer(context, trains=True, alone=alone)
+                answer = self.answer(trains=True, alone=alone)
                 if answer.takes_part:
                     # A refresh records its round even without a source.
                     if self.ask.refresh or self._make_source is not None:
-                        add_to_config(message.content, "data-age", self.data_age(context))
+                        add_to_config(message.content, "data-age", self.data_age())
                     self._accepted = model_of(message.content)
                     return None
                 records = [answer]
             case _:
-                if protocol.category(kind) == protocol.EVALUATE:
-                    if self.state.promise is not None and not self.state.promise.clear:
-                        remedy = "Set metrics to clear if they may be seen."
-                        raise Forbidden("metrics", None, "clear for an evaluation in a private run", remedy)
-                    self._evaluates = True
+                promise = self.state.promise
+                if protocol.category(kind) == protocol.EVALUATE and promise is not None and not promise.clear:
+                    remedy = "Set metrics to clear if they may be seen."
+                    raise Forbidden("metrics", None, "clear for an evaluation in a private run", remedy)
                 return None
         return reply_with(message, *records)
 
-    def complete_reply(self, reply: Message, context: Context) -> Message:
+    def complete_reply(self, reply: Message) -> Message:
         """Compress an update on request and reset the age; without an update the age stays.
 
         The message with a model to evaluate may also ask about the next round.
@@ -145,28 +143,29 @@ class Member:
         if self._accepted is not None:
             clock = self.state.own.age or ClientAge(last=0)  # the client has answered this message
             code = compress_update(reply, self._accepted, self.ask, self.identity.state_dir, self.identity.name, clock)
-            answer = replace(self._step(context, trained=True), **code)
-        elif self._evaluates and self.ask.ahead:
-            answer = Member(context, replace(self.ask, round=self.ask.round + 1)).answer(context)
+            answer = replace(self._step(trained=True), **code)
+        elif self.ask.ahead:
+            answer = Member(self._context, replace(self.ask, round=self.ask.round + 1)).answer()
         else:
             return reply
         reply.content[protocol.AOI] = ConfigRecord(answer.write())
         return reply
 
-    def introduction(self, context: Context) -> Introduction:
+    def introduction(self) -> Introduction:
         """Introduce the client: what the app says of it, and what follows from its state."""
+        node = self._context.node_config
         try:
-            about = context.node_config if self._introduce is None else self._introduce(context, self.ask)
+            about = node if self._introduce is None else self._introduce(self._context, self.ask)
         except ConfigError as error:
             raise error.within(f"client {self.identity.name}") from error
         entries: dict[str, Any] = {k: about[k] for k in ("num-examples", "payment", "sensitivity") if k in about}
-        if "tags" in context.node_config:
-            entries["tags"] = str(context.node_config["tags"])
+        if "tags" in node:
+            entries["tags"] = str(node["tags"])
         if self.identity.partition is not None:
             entries["number"] = self.identity.partition
         if (age := self.state.own.age) is not None and age.last >= 1:
             entries["last-round"] = age.last
-        source, clock = self._data(context)
+        source, clock = self._data()
         entries |= {"name": self.identity.name, "data-age": source.age(clock, self.ask.round), "packing": packing.FORM}
         return Introduction.read(entries)
 
@@ -194,9 +193,9 @@ class Member:
                 raise ConfigError("budget", budget, allowed, "Run server and client in the same version.")
         return Bid(name=about.name, bid=float(worth[0]), payment=about.payment, age=age)
 
-    def data_age(self, context: Context) -> int:
+    def data_age(self) -> int:
         """Refresh the data on request; return their age after the decision."""
-        round_, (source, clock) = self.ask.round, self._data(context)
+        round_, (source, clock) = self.ask.round, self._data()
         if not self.ask.refresh:
             return source.age(clock, round_) + 1
         if clock.last < round_:  # a repeated message finds the data refreshed already
@@ -205,19 +204,19 @@ class Member:
                 self._save(replace(self.state, own=replace(self.state.own, data=clock.took_part(round_))))
         return 0
 
-    def _data(self, context: Context) -> tuple[Source, ClientAge]:
+    def _data(self) -> tuple[Source, ClientAge]:
         """Return the source of the data, and their clock."""
-        source = Source() if self._make_source is None else self._make_source(context, self.ask)
+        source = Source() if self._make_source is None else self._make_source(self._context, self.ask)
         return source, self.state.own.data or ClientAge(last=-source.first_age)
 
-    def answer(self, context: Context, *, trains: bool = False, alone: bool = True) -> ParticipationReply:
+    def answer(self, *, trains: bool = False, alone: bool = True) -> ParticipationReply:
         """Decide about the request by :func:`aoi_fl.client.step.step`, whose request explains the parameters."""
-        rule = refused_now(context.node_config)
-        return self._step(context, rule=rule, trains=trains and not self.identity.simulated, alone=alone)
+        rule = refused_now(self._context.node_config)
+        return self._step(rule=rule, trains=trains and not self.identity.simulated, alone=alone)
 
-    def _step(self, context: Context, trained: bool = False, **more: Any) -> ParticipationReply:
+    def _step(self, trained: bool = False, **more: Any) -> ParticipationReply:
         """Decide and save; sleep if that saves enough polls and the owner allows it, and return the reply."""
-        node = context.node_config
+        context, node = self._context, self._context.node_config
         folder = str(node.get("model-dir") or context.run_config.get("model-dir") or ".")
         request = Request(self.ask, self.identity.name, self.identity.number, folder, trained=trained, **more)
         with self._changing():

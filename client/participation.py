@@ -15,7 +15,7 @@ import flwr.clientapp
 from flwr.app import Context, Error, Message
 
 from aoi_fl import protocol
-from aoi_fl.client.envelope import close, opened
+from aoi_fl.client.envelope import opened
 from aoi_fl.client.member import Introduce, MakeSource, Member, reply_with
 from aoi_fl.client.promises import Forbidden, is_bound
 from aoi_fl.flower.errors import CLIENT_APP_RAISED
@@ -86,26 +86,21 @@ class ClientApp(flwr.clientapp.ClientApp):
 
     def __call__(self, message: Message, context: Context) -> Message:
         """Answer a query, or train or evaluate; the reply to a packed message is packed."""
-        ask, handed = opened(message, context)
         try:
-            if ask is None:
-                kind = message.metadata.message_type
-                if protocol.category(kind) in (protocol.TRAIN, protocol.EVALUATE) and is_bound(context.node_config):
-                    remedy = "Start the run with a strategy of aoi_fl.strategies."
-                    raise Forbidden("message", kind, "of an age-aware strategy", remedy)
-                reply = self._play(handed, context)
-            else:
-                member = self._member(message, context, ask)
-                with member.training_lock(handed) as alone:
-                    response = member.respond(handed, context, alone=alone)
-                    if response is None:
-                        response = member.complete_reply(self._play(handed, context), context)
-                reply = response
+            with opened(message, context) as (ask, handed):
+                if ask is None:
+                    kind = message.metadata.message_type
+                    if protocol.category(kind) in (protocol.TRAIN, protocol.EVALUATE) and is_bound(context.node_config):
+                        remedy = "Start the run with a strategy of aoi_fl.strategies."
+                        raise Forbidden("message", kind, "of an age-aware strategy", remedy)
+                    reply = self._play(handed, context)
+                else:
+                    member = self._member(handed, context, ask)
+                    with member.training_lock(handed) as alone:
+                        response = member.respond(handed, alone=alone)
+                        reply = member.complete_reply(self._play(handed, context)) if response is None else response
         except Forbidden as error:
             reply = Message(Error(CLIENT_APP_RAISED, str(error)), reply_to=message)
-        finally:
-            if ask is not None:
-                close(context)
         if packing.is_packed(message) and reply.has_content():
             reply.content = packing.pack(reply.content)
         return reply
@@ -114,9 +109,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         """Return how many clients :meth:`train_together` may train, starting with this one."""
         if self._at_once is None or message.metadata.message_type != protocol.TRAIN:
             return 1
-        with surviving(), ExitStack() as stack:
-            stack.callback(close, context)
-            ask, handed = opened(message, context)
+        with surviving(), opened(message, context) as (ask, handed):
             return 1 if ask is None else self._at_once(handed, context)
         return 1  # the client's own reply reports the error
 
@@ -130,13 +123,10 @@ class ClientApp(flwr.clientapp.ClientApp):
         with ExitStack() as stack:
             for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
                 with surviving():
-                    stack.callback(close, context)
-                    ask, handed = opened(message, context)
+                    ask, handed = stack.enter_context(opened(message, context))
                     if ask is not None:
-                        member = self._member(message, context, ask)
-                        replies[i] = member.respond(
-                            handed, context, alone=stack.enter_context(member.training_lock(handed))
-                        )
+                        member = self._member(handed, context, ask)
+                        replies[i] = member.respond(handed, alone=stack.enter_context(member.training_lock(handed)))
                         if replies[i] is None:
                             willing[i] = member, handed
             if self._train_many is None or len(willing) < 2:
@@ -150,7 +140,7 @@ class ClientApp(flwr.clientapp.ClientApp):
                 return replies
             for (i, (member, _)), reply in zip(willing.items(), trained, strict=True):
                 with suppress(Exception):
-                    replies[i] = None if reply is None else member.complete_reply(reply, contexts[i])
+                    replies[i] = None if reply is None else member.complete_reply(reply)
         return replies
 
     def sits_out(self, message: Message, context: Context) -> Message | None:
@@ -160,12 +150,10 @@ class ClientApp(flwr.clientapp.ClientApp):
         """
         if protocol.category(message.metadata.message_type) != protocol.TRAIN:
             return None
-        with surviving(), ExitStack() as stack:  # the client's own reply reports the error
-            stack.callback(close, context)
-            ask, handed = opened(message, context)
+        # The client's own reply reports an error.
+        with surviving(), opened(message, context) as (ask, handed):
             if ask is not None and ask.wire == protocol.BROADCAST:
-                member = self._member(message, context, ask)
-                answer = member.answer(context)
+                answer = self._member(handed, context, ask).answer()
                 return None if answer.takes_part else reply_with(handed, answer)
         return None
 
@@ -204,14 +192,9 @@ def attach(app: flwr.clientapp.ClientApp) -> ClientApp:
         )
     if getattr(app, "_call", None) is not None:  # Flower sets it for a client_fn
         raise ConfigError("app", "a ClientApp with a client_fn", "one of Flower's present interface", FORMER_CLIENT)
-    return app if isinstance(app, ClientApp) else _Attached(app)
-
-
-class _Attached(ClientApp):
-    """An age-aware app that wraps a plain app."""
-
-    def __init__(self, app: flwr.clientapp.ClientApp) -> None:
-        super().__init__()
-        self._app = app
-        # A function registered with this app is registered with the plain app.
-        vars(self).update(train=app.train, evaluate=app.evaluate, query=app.query, lifespan=app.lifespan)
+    if isinstance(app, ClientApp):
+        return app
+    ours = ClientApp()
+    # A function registered with this app is registered with the plain app.
+    vars(ours).update(_app=app, train=app.train, evaluate=app.evaluate, query=app.query, lifespan=app.lifespan)
+    return ours
