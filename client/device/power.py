@@ -16,14 +16,12 @@ _NETWORK_MANAGER = (
 _METERED = {"u 1": True, "u 2": False, "u 3": True, "u 4": False}  # yes, no, and NetworkManager's guess at either
 
 
-def charging(supplies: Path = _SUPPLIES) -> bool:
+def charging() -> bool:
     """Return whether the device has external power; always true without a battery.
 
-    Parameters
-    ----------
-    supplies : the kernel's folder of power supplies, described in its documentation of ``sysfs-class-power``
+    The kernel's documentation of ``sysfs-class-power`` describes the files.
     """
-    found = list(supplies.iterdir()) if supplies.is_dir() else []
+    found = list(_SUPPLIES.iterdir()) if _SUPPLIES.is_dir() else []
     own = [supply for supply in found if _read(supply / "scope") != "Device"]  # not a mouse's or a headset's
     batteries = [_read(supply / "status") for supply in own if _read(supply / "type") == "Battery"]
     plugged = any(_read(supply / "online") == "1" for supply in own if _read(supply / "type") != "Battery")
@@ -31,10 +29,10 @@ def charging(supplies: Path = _SUPPLIES) -> bool:
     return plugged or all(status in ("Charging", "Full", "Not charging") for status in batteries)
 
 
-def metered(command: tuple[str, ...] = _NETWORK_MANAGER) -> bool | None:
+def metered() -> bool | None:
     """Return whether NetworkManager considers the network metered; None if it does not answer."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run(_NETWORK_MANAGER, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return _METERED.get(done.stdout.strip()) if done.returncode == 0 else None

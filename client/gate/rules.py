@@ -6,11 +6,12 @@
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias
 
 from aoi_fl.client.device import power
 from aoi_fl.science.errors import ConfigError
@@ -24,7 +25,6 @@ METRICS_ONLY = "metrics-only"
 
 Value: TypeAlias = bool | bytes | float | int | str
 Span: TypeAlias = tuple[time, time]
-Number = TypeVar("Number", int, float)
 
 _TIME = "((?:[01]?[0-9]|2[0-3]):[0-5][0-9])"
 _SPAN = re.compile(rf"\s*{_TIME}\s*-\s*{_TIME}\s*")
@@ -59,20 +59,8 @@ class Rules:
         ------
         ConfigError : a rule has an invalid value, or two contradict each other.
         """
-        rules = cls(
-            hours=_hours(node[HOURS]) if HOURS in node else (),
-            only_charging=_flag(node, CHARGING, False) is True,
-            only_unmetered=_flag(node, UNMETERED, False) is True,
-            pause=_pause(node.get(PAUSE, False)),
-            min_separation=_number(node, SEPARATION, int) or 1,
-            min_hours=_number(node, MIN_HOURS, float) or 0.0,
-            max_updates=_number(node, UPDATES, int),
-            max_norm=_number(node, NORM, float),
-            max_bytes=_number(node, BYTES, int),
-            metrics=_metrics(node.get(METRICS, "all")),
-            evaluate=_flag(node, EVALUATE, True, METRICS_ONLY),
-            apps=_apps(node.get(APPS, "any")),
-        )
+        values = {key: read(key, node[key]) for key, read in _READERS.items() if key in node}
+        rules = cls(**{key.replace("-", "_"): value for key, value in values.items()})
         if rules.evaluate == METRICS_ONLY and rules.metrics == frozenset():
             remedy = "Set evaluate to false, or name the metrics that may leave."
             raise ConfigError(EVALUATE, METRICS_ONLY, f"another value, because {METRICS} is none", remedy)
@@ -106,7 +94,7 @@ class Rules:
         return None
 
 
-def _hours(value: Value) -> tuple[Span, ...]:
+def _hours(key: str, value: Value) -> tuple[Span, ...]:
     zone = os.environ.get("TZ", "").removeprefix(":")
     if _WEST.match(zone):
         remedy = "Name a place, or write <+02>-2 for two hours east of UTC, and <-03>3 for three hours west."
@@ -119,21 +107,19 @@ def _hours(value: Value) -> tuple[Span, ...]:
     hours = tuple((begin, end) for begin, end in times)
     if len(hours) < len(spans) or any(begin == end for begin, end in hours):
         remedy = 'Write for instance "22:00-06:00" or "22:00-06:00, 12:30-13:30", or leave it out to allow all day.'
-        raise ConfigError("hours", value, "times of day from 00:00 to 23:59, each with a different end", remedy)
+        raise ConfigError(key, value, "times of day from 00:00 to 23:59, each with a different end", remedy)
     return hours
 
 
-def _flag(node: Mapping[str, Value], key: str, default: bool, *words: str) -> bool | str:
-    value = node.get(key, default)
+def flag(key: str, value: Value, words: Sequence[str] = ()) -> bool | str:
+    """Return a truth value or one of the words; raise ConfigError for any other value."""
     if isinstance(value, bool) or (isinstance(value, str) and value in words):
         return value
     raise ConfigError(key, value, ("true", "false", *words), "Set it to one of these.")
 
 
-def _number(node: Mapping[str, Value], key: str, kind: type[Number]) -> Number | None:
-    value = node.get(key)
-    if value is None:
-        return None
+def number(key: str, value: Value, kind: type[float] = float) -> float:
+    """Return a number above 0 of a kind; raise ConfigError for any other value."""
     if type(value) in (int, kind) and isinstance(value, int | float) and 0 < value < math.inf:
         return kind(value)
     allowed = "a whole number from 1 on" if kind is int else "a number above 0"
@@ -150,23 +136,23 @@ def _listed(value: Value, every: str, none: str) -> frozenset[str] | None:
     return None if names == {every} else names - {none} if names == {none} else names
 
 
-def _metrics(value: Value) -> frozenset[str] | None:
+def _metrics(key: str, value: Value) -> frozenset[str] | None:
     names = _listed(value, "all", "none")
     if names and names & {"", "all", "none"}:
         remedy = 'Write for instance "num-examples, loss".'
-        raise ConfigError(METRICS, value, '"all", "none", or names with commas between them', remedy)
+        raise ConfigError(key, value, '"all", "none", or names with commas between them', remedy)
     return names
 
 
-def _apps(value: Value) -> frozenset[str] | None:
+def _apps(key: str, value: Value) -> frozenset[str] | None:
     digests = _listed(value, "any", "approved")
     if not all(map(DIGEST.fullmatch, digests or ())):
         allowed = '"any", "approved", or SHA-256 digests of 64 digits 0-9a-f with commas between them'
-        raise ConfigError(APPS, value, allowed, "aoi device apps shows the digests of the apps that asked.")
+        raise ConfigError(key, value, allowed, "aoi device apps shows the digests of the apps that asked.")
     return digests
 
 
-def _pause(value: Value) -> datetime:
+def _pause(key: str, value: Value) -> datetime:
     if isinstance(value, bool):
         return datetime.max if value else datetime.min
     try:
@@ -175,4 +161,21 @@ def _pause(value: Value) -> datetime:
     except ValueError:
         pass
     allowed = 'true, a day such as "2027-01-06", or a local time such as "2027-01-06 18:00"'
-    raise ConfigError("pause", value, allowed, "Set it to one of these.")
+    raise ConfigError(key, value, allowed, "Set it to one of these.")
+
+
+_whole = partial(number, kind=int)
+_READERS: Mapping[str, Callable[[str, Value], Any]] = {
+    PAUSE: _pause,
+    HOURS: _hours,
+    CHARGING: flag,
+    UNMETERED: flag,
+    SEPARATION: _whole,
+    MIN_HOURS: number,
+    UPDATES: _whole,
+    NORM: number,
+    BYTES: _whole,
+    METRICS: _metrics,
+    EVALUATE: partial(flag, words=(METRICS_ONLY,)),
+    APPS: _apps,
+}

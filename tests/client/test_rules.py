@@ -85,27 +85,28 @@ def test_a_misspelt_time_zone_is_refused(zone, monkeypatch):
         ({"mouse": {"type": "Battery", "status": "Discharging", "scope": "Device"}}, True),
     ],
 )
-def test_charging_is_read_from_the_kernels_files(supplies, charging, tmp_path):
+def test_charging_is_read_from_the_kernels_files(supplies, charging, tmp_path, monkeypatch):
     for name, attributes in supplies.items():
         (tmp_path / name).mkdir()
         for attribute, value in attributes.items():
             (tmp_path / name / attribute).write_text(f"{value}\n")
-    assert power.charging(tmp_path) is charging
-    assert power.charging(tmp_path / "no such folder") is True
+    monkeypatch.setattr(power, "_SUPPLIES", tmp_path if supplies else tmp_path / "no such folder")
+    assert power.charging() is charging
 
 
 @pytest.mark.parametrize(
-    ("script", "metered"),
+    ("command", "metered"),
     [
-        ("echo u 1", True),
-        ("echo u 4", False),
-        ("echo u 0", None),
-        ("exit 1", None),
+        (("sh", "-c", "echo u 1"), True),
+        (("sh", "-c", "echo u 4"), False),
+        (("sh", "-c", "echo u 0"), None),
+        (("sh", "-c", "exit 1"), None),
+        (("/no/such/busctl",), None),
     ],
 )
-def test_metered_is_what_network_manager_says(script, metered):
-    assert power.metered(("sh", "-c", script)) is metered
-    assert power.metered(("/no/such/busctl",)) is None
+def test_metered_is_what_network_manager_says(command, metered, monkeypatch):
+    monkeypatch.setattr(power, "_NETWORK_MANAGER", command)
+    assert power.metered() is metered
 
 
 # What a client makes of them ------------------------------------------------------------------------------------------
