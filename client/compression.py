@@ -26,51 +26,22 @@ from aoi_fl.science.age import ClientAge
 logger = logging.getLogger("flwr")
 
 
-class Residuals:
-    """A client's coding residuals in one run.
+def _read(path: Path, place: Path) -> dict[str, NDArray[Any]] | None:
+    """Return a residual by array names, or None if its file, which may lie aside, cannot be read."""
+    try:
+        with zipfile.ZipFile(place) as file:  # it verifies checksums
+            return {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in file.namelist()}
+    except Exception as error:  # a flipped bit causes many types of errors
+        logger.warning("The residual of the compression in %s cannot be read (%s). It counts as 0.", path, error)
+        return None
 
-    Parameters
-    ----------
-    folder : the folder of the client's state
-    name : the client's name
-    clock : its participations before the present round
-    """
 
-    def __init__(self, folder: Path, name: str, clock: ClientAge) -> None:
-        self._folder, self._clock = folder / f"{name}.residuals", clock
-        self._places = kept(self._folder)
-
-    def before(self, round_: int) -> dict[str, NDArray[Any]] | None:
-        """Return the residual of the last participation before a round, by array names, or None."""
-        past = [at for at in (self._clock.last, self._clock.before) if at is not None and at < round_]
-        path = self._folder / f"{past[0]}.npz" if past else self._folder
-        place = self._places.get(path)
-        if place is None:
-            return None
-        try:
-            with zipfile.ZipFile(place) as file:  # it verifies checksums
-                return {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in file.namelist()}
-        except Exception as error:  # a flipped bit causes many types of errors
-            logger.warning("The residual of the compression in %s cannot be read (%s). It counts as 0.", path, error)
-            return None
-
-    def save(self, round_: int, residual: Mapping[str, NDArray[Any]]) -> None:
-        """Save a round's residual and keep the residuals of the two participations before it.
-
-        A round before the last participation is ignored.
-        """
-        if round_ < self._clock.last:
-            return
-        blob = io.BytesIO()
-        with zipfile.ZipFile(blob, "w") as file:
-            for name, array in residual.items():
-                file.writestr(zipfile.ZipInfo(name), npy.dumps(array))
-        past = {self._folder / f"{at}.npz" for at in (self._clock.last, self._clock.before) if at is not None}
-        for path, place in self._places.items():
-            if place == path and path not in past:
-                with suppress(OSError):
-                    path.unlink(missing_ok=True)
-        keep(self._folder / f"{round_}.npz", blob.getvalue())
+def _save(path: Path, residual: Mapping[str, NDArray[Any]]) -> None:
+    blob = io.BytesIO()
+    with zipfile.ZipFile(blob, "w") as file:
+        for name, array in residual.items():
+            file.writestr(zipfile.ZipInfo(name), npy.dumps(array))
+    keep(path, blob.getvalue())
 
 
 def compress_update(
@@ -84,8 +55,15 @@ def compress_update(
     """Replace the new model in a reply by the difference to the sent one; return the answer's fields of its code.
 
     The new model is the array record under the sent model's key, or the only one. A reply stays uncoded if it has no
-    arrays, other arrays than the model, or values that are not finite. The server then checks it. The last three
-    parameters are those of :class:`Residuals`.
+    arrays, other arrays than the model, or values that are not finite. The server then checks it. A round before the
+    last participation leaves the residuals as they are; any other keeps its own, and those of the two before it.
+
+    Parameters
+    ----------
+    reply, sent : the reply, and the key and the arrays of the sent model
+    ask : the request
+    folder, name : the folder of the client's state, and the client's name
+    clock : its participations before the present round
     """
     kind = coding.checked(ask.compression or coding.NONE)
     name_sent, model = sent
@@ -95,11 +73,19 @@ def compress_update(
     if coding.forms(record) != coding.forms(model):
         return {}
     before, trained = ({name: array.numpy() for name, array in arrays.items()} for arrays in (model, record))
-    residuals = Residuals(folder, name, clock)
-    residual = residuals.before(ask.round)
+    folder /= f"{name}.residuals"
+    past = {at: folder / f"{at}.npz" for at in (clock.last, clock.before) if at is not None}  # the last one first
+    places = kept(folder)
+    last = next((path for at, path in past.items() if at < ask.round), folder)
+    residual = _read(last, places[last]) if last in places else None
     coded = coding.compress(before, trained, residual, kind)
     if coded is None:
         return {}
-    residuals.save(ask.round, coded.residual)
+    if ask.round >= clock.last:
+        for path, place in places.items():
+            if place == path and path not in past.values():
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+        _save(folder / f"{ask.round}.npz", coded.residual)
     reply.content[key] = to_record(coded.codes)
     return {"compression": kind, "scales": coded.scales}
