@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.client.envelope import ask_of
-from aoi_fl.client.freshness import Fixed
 from aoi_fl.client.identity import Identity, identity, run_folder
 from aoi_fl.client.participation import ClientApp
 from aoi_fl.learning.freshness import Folder, Mislabelled
@@ -48,7 +47,7 @@ def introduce(context: Context, ask: ParticipationRequest) -> dict[str, Value]:
 
 
 @app.source()
-def make_source(context: Context, ask: ParticipationRequest) -> Fixed | Folder:
+def make_source(context: Context, ask: ParticipationRequest) -> Mislabelled | Folder:
     """Return the source of this client's data."""
     node, client = context.node_config, identity(context, ask.run)
     if "data-file" in node:
@@ -56,10 +55,8 @@ def make_source(context: Context, ask: ParticipationRequest) -> Fixed | Folder:
         return Folder(Path(str(node["data-file"])), str(node.get("refresh-command", "")), seconds)
     settings = _settings(context)
     row = _row(context, ask)
-    base = _images(context, ask, client), client.number, settings.seed, int(row.get("age", 0))
-    if not settings.mislabel_rate:
-        return Fixed(*base)
-    return Mislabelled(*base, rate=settings.mislabel_rate * row.get("staleness", 1.0))
+    rate = settings.mislabel_rate * row.get("staleness", 1.0)
+    return Mislabelled(_images(context, ask, client), client.number, settings.seed, int(row.get("age", 0)), rate)
 
 
 @app.train()
@@ -122,9 +119,9 @@ def _work(message: Message, context: Context) -> tuple["Task", int, "How"]:
 
 
 def _examples(message: Message, context: Context, task: "Task") -> "Examples":
-    """Return this client's training examples."""
+    """Return this client's examples of the age that the message has, or of this round."""
     ask = ask_of(context)
-    return make_source(context, ask).examples(task, ask.round, cast(int, _config(message)["data-age"]))
+    return make_source(context, ask).examples(task, ask.round, cast(int, _config(message).get("data-age", 0)))
 
 
 def _update(message: Message, arrays: "ModelArrays", loss: float, examples: "Examples") -> Message:
@@ -137,15 +134,14 @@ def _arrays(message: Message) -> ArrayRecord:
 
 
 def _config(message: Message) -> ConfigRecord:
-    return cast(ConfigRecord, message.content[protocol.CONFIG])
+    return cast(ConfigRecord, message.content.get(protocol.CONFIG, ConfigRecord()))
 
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Evaluate the model on this client's images, as if they were of this round."""
-    ask = ask_of(context)
     task = _task(message, context)
-    examples = make_source(context, ask).examples(task, ask.round, 0)
+    examples = _examples(message, context, task)
     loss, value = task.evaluate(from_record(_arrays(message)), examples)
     metrics = MetricRecord({"num-examples": len(examples), "loss": loss, task.form.metric: value})
     return Message(RecordDict({protocol.METRICS: metrics}), reply_to=message)
@@ -194,8 +190,7 @@ def _task(message: Message, context: Context) -> "Task":
     from aoi_fl.learning.form import Form
     from aoi_fl.learning.task import Task
 
-    settings = _settings(context)
-    config = cast(ConfigRecord, message.content.get(protocol.CONFIG, ConfigRecord()))
+    settings, config = _settings(context), _config(message)
     sgd.threads(settings.threads)
     names = {"data_dir": "data-dir", "model_dir": "model-dir"}
     own = {field: str(context.node_config[key]) for field, key in names.items() if context.node_config.get(key)}

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from aoi_fl.client.freshness import Fixed, Source
+from aoi_fl.client.freshness import Source
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
@@ -32,20 +33,30 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Mislabelled(Fixed):
+class Mislabelled(Source):
     """Data with a share min(``cap``, ``rate``·Δ) of wrong labels, wrong until the refresh.
 
     Attributes
     ----------
-    rate : increase of the share per round
+    indices : (n,) the client's images in the data set
+    number : the counter of the client's draws
+    seed : the run's seed
+    first_age : the data's age before round 1
+    rate : increase of the share per round; 0 for data that never change, the first paper's setting
     cap : the largest share
     """
 
-    rate: float = 0.05
+    indices: NDArray[np.int64]
+    number: int = 0
+    seed: int = 0
+    first_age: int = 0
+    rate: float = 0.0
     cap: float = 0.9
 
     def examples(self, task: "Task", round_: int, age: int) -> "Examples":
         """Return the client's images with the wrong labels of their age."""
+        if not self.rate:
+            return task.examples(self.indices)
         rng = generator(self.seed, round_ - age, f"mislabel/{self.number}")
         order = rng.permutation(len(self.indices))
         shift = rng.integers(1, task.data.classes, len(self.indices))

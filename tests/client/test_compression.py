@@ -8,9 +8,9 @@ import pytest
 from flwr.app import ConfigRecord, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
-from aoi_fl.client.freshness import Fixed
 from aoi_fl.client.state import written_together
 from aoi_fl.flower.messages import context
+from aoi_fl.learning.freshness import Mislabelled
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.protocol.arrays import config_key
 from tests.fakes import MODEL, ToyApp, record_of, reply_of, request, zeros
@@ -71,7 +71,7 @@ def test_the_model_is_found_under_whatever_key_it_has(sent, replied, coded, tmp_
 
 
 def test_data_ages_reach_the_only_configuration_or_the_customary_one(tmp_path):
-    app = answering("arrays", source=Fixed(np.arange(3), first_age=4))
+    app = answering("arrays", source=Mislabelled(np.arange(3), first_age=4))
     app(message_under("arrays", "settings"), context_of(tmp_path))
     assert app.configs == [{"settings": {"server-round": 1, "data-age": 5}}]
     for keys, found in (("", "config"), ("ab", "config"), (("b", "config"), "config"), ("a", "a")):
