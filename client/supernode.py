@@ -83,28 +83,21 @@ class BackingOff:
     Parameters
     ----------
     nap : the file into which the ClientApp writes it
-    clock, sleep : functions in seconds
     heard : called with the file's content when all messages are answered
     """
 
-    def __init__(
-        self,
-        nap: Path,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-        heard: Heard | None = None,
-    ) -> None:
-        self._nap, self._clock, self._sleep, self._heard = nap, clock, sleep, heard
-        self._looks = PollSchedule(clock())
+    def __init__(self, nap: Path, heard: Heard | None) -> None:
+        self._nap, self._heard = nap, heard
+        self._looks = PollSchedule(time.monotonic())
         self._awake: float | None = None  # end of the last pause between polls
         self.changed = threading.Event()
 
     def sleep(self, seconds: float) -> None:
         """Sleep until the next poll by our schedule, whatever the loop asks."""
-        now = self._clock()
+        now = time.monotonic()
         if seconds < 1:
             self._looks.answered(now)
-            self._sleep(min(seconds, ANSWER_LOOK))
+            time.sleep(min(seconds, ANSWER_LOOK))
             self._awake = None
             return
         if (content := laid_down(self._nap)) is not None:
@@ -114,12 +107,12 @@ class BackingOff:
                 self._heard(following, node)
             if following.asleep:
                 self.changed.set()
-        self._sleep(self._looks.wait(now, 0.0 if self._awake is None else now - self._awake))
-        self._awake = self._clock()
+        time.sleep(self._looks.wait(now, 0.0 if self._awake is None else now - self._awake))
+        self._awake = time.monotonic()
 
     def heartbeat(self) -> tuple[float, float]:
         """Return the interval in the next heartbeat, and the seconds until the one after it."""
-        return self._looks.heartbeat(self._clock())
+        return self._looks.heartbeat(time.monotonic())
 
 
 def start_forking(command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -225,7 +218,7 @@ def main() -> None:
                 host, _, own = ours.clientappio_api_address.rpartition(":")
                 sys.argv += own_address(own, host)
             os.environ[NAP_FILE] = str(nap)  # all processes of this client inherit it
-            supernode.run(BackingOff(nap, heard=heard), start_forking, fail, keeper)
+            supernode.run(BackingOff(nap, heard), start_forking, fail, keeper)
     except ConfigError as error:
         fail(str(error))
     except Exception as error:  # threads of Flower's servers would keep a refused SuperNode alive

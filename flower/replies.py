@@ -127,7 +127,7 @@ class Replies:
     grid : a grid that :func:`batched` accepts
     large : whether replies hold models; they are fetched one by one, because each thread's heap would keep an array's
         memory
-    sizes : number of objects of each message, by its id; a reply with many more is refused
+    sizes : number of objects of each message, by its id, else 0; a reply with many more is refused
     is_late : returns whether the deadline has passed; failed calls are not retried after it
     """
 
@@ -135,9 +135,9 @@ class Replies:
         self,
         grid: Any,
         *,
-        large: bool = False,
-        sizes: Mapping[str, int] | None = None,
-        is_late: Callable[[], bool] = lambda: False,
+        large: bool,
+        sizes: Mapping[str, int],
+        is_late: Callable[[], bool],
     ) -> None:
         from flwr.proto import message_pb2, runtime_pb2
 
@@ -145,7 +145,7 @@ class Replies:
         self._superlink: Any = getattr(grid, CALLS)
         self._run_id = grid.run.run_id
         self._announced: dict[str, _Announced] = {}
-        self._sizes, self._is_late = {} if sizes is None else sizes, is_late
+        self._sizes, self._is_late = sizes, is_late
         self._failures: Counter[str] = (
             Counter()
         )  # calls that the SuperLink broke off, by the message that they were about
@@ -189,19 +189,12 @@ class Replies:
             return
         for envelope, tree in zip(answer.messages_list, answer.message_object_trees, strict=True):
             number = envelope.metadata.reply_to_message_id
-            most = most_objects(self._sizes[number]) if number in self._sizes else None
-            objects = objects_in(tree, most)
-            reply = _Announced(envelope, objects)
-            if most is not None and len(objects) > most:
-                reply.refused = (
-                    f"its reply is made of more than {most} objects, where its message has {self._sizes[number]}"
-                )
-            reply.large = most is not None and len(objects) > self._sizes[number] + _SOME
-            self._announced[number] = reply
-
-    def small_first(self, message_ids: list[str]) -> list[str]:
-        """Return messages in order, but the ones with large replies last."""
-        return sorted(message_ids, key=lambda i: i in self._announced and self._announced[i].large)
+            sent = self._sizes.get(number, 0)
+            most = most_objects(sent)
+            reply = self._announced[number] = _Announced(envelope, objects_in(tree, most))
+            reply.large = len(reply.objects) > sent + _SOME
+            if len(reply.objects) > most:
+                reply.refused = f"its reply is made of more than {most} objects, where its message has {sent}"
 
     def fetch(self, message_id: str) -> Message | None:
         """Return the announced reply to a message, or None while it is incomplete."""
@@ -213,11 +206,12 @@ class Replies:
         return reply
 
     def fetch_all(self, message_ids: list[str]) -> Iterator[Message]:
-        """Yield the complete ones of the announced replies to messages, in order; small ones are fetched in parallel.
+        """Yield the complete ones of the announced replies to messages, in order but large ones last.
 
-        Take all of them: one that was fetched and not taken is lost.
+        Without models they are fetched in parallel. Take all of them: one that was fetched and not taken is lost.
         """
         hands = self._hands
+        message_ids = sorted(message_ids, key=lambda i: i in self._announced and self._announced[i].large)
         for reply in map(self.fetch, message_ids) if hands is None else self._fetched_ahead(hands, message_ids):
             if reply is not None:
                 yield reply

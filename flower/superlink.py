@@ -171,17 +171,17 @@ def read_once() -> None:
     versions.Version = lru_cache(_KEYS)(versions.Version)
 
 
-def let_calls_wait(most: int = _WAITING) -> None:
-    """Let this process's gRPC servers queue ``most`` calls; by default they refuse above 1000."""
+def let_calls_wait() -> None:
+    """Let this process's gRPC servers queue 20,000 calls; by default they refuse above 1000."""
     serve: Callable[..., grpc.Server] = grpc.server
     waiting = [
-        ("grpc.server.max_pending_requests", most),
-        ("grpc.server.max_pending_requests_hard_limit", most),
+        ("grpc.server.max_pending_requests", _WAITING),
+        ("grpc.server.max_pending_requests_hard_limit", _WAITING),
         ("grpc.server_max_unrequested_time_in_server", int(TURN)),
     ]
 
     def server(*of: Any, options: Any = None, maximum_concurrent_rpcs: int | None = None, **more: Any) -> grpc.Server:
-        most_at_once = None if maximum_concurrent_rpcs is None else max(most, maximum_concurrent_rpcs)
+        most_at_once = None if maximum_concurrent_rpcs is None else max(_WAITING, maximum_concurrent_rpcs)
         return serve(*of, options=[*(options or ()), *waiting], maximum_concurrent_rpcs=most_at_once, **more)
 
     grpc.server = server

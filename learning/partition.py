@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Labels
 from aoi_fl.protocol import npy
-from aoi_fl.protocol.files import check_regular, write_whole
+from aoi_fl.protocol.files import check_regular, save
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, install
 from aoi_fl.science.sizes import make_sizes, scaled
@@ -114,11 +114,7 @@ def write_index(path: Path | str, parts: Sequence[Indices]) -> None:
     """
     offsets = np.cumsum([0, *map(len, parts)])
     whole = np.concatenate([[len(parts)], offsets, *parts]).astype(np.int64)
-    try:
-        write_whole(Path(path), npy.dumps(whole))
-    except OSError as error:
-        allowed = f"a file that can be written ({error.strerror})"
-        raise ConfigError("partition", path, allowed, "Choose another folder.") from error
+    save(Path(path), npy.dumps(whole), "partition")
 
 
 def read_index(path: Path | str, client: int) -> Indices:

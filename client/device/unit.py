@@ -174,7 +174,7 @@ def command(folder: Path, superlink: str, session: Path) -> str:
     )
 
 
-def unit(name: str, folder: Path, state: Path, user: str, *, timed: bool = False, sandbox: bool = False) -> str:
+def unit(name: str, folder: Path, state: Path, user: str, *, timed: bool, sandbox: bool) -> str:
     """Return the systemd unit of a client.
 
     Parameters

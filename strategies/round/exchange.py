@@ -263,7 +263,7 @@ class Exchange:
         there = replies.look(pending)
         self._spent = self._clock.now() - begun
         if not (self._ordered and wait):
-            yield from replies.fetch_all(replies.small_first(there))
+            yield from replies.fetch_all(there)
             return
         pairs = zip(pending, there, strict=False)
         for message_id, _ in takewhile(lambda pair: pair[0] == pair[1], pairs):

@@ -151,7 +151,6 @@ def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(enrol, authority,
     [
         ({"name": "../x"}, ("client name", "../x")),
         ({"superlink": "host"}, ("superlink", "host")),
-        ({"superlink": ":9092"}, ("superlink", ":9092")),
         ({"superlink": "::1:9092"}, ("superlink", "::1:9092")),
         ({"superlink": "a $(b):9092"}, ("superlink", "a $(b):9092")),
         ({"ca": Path("/nowhere/ca.crt")}, ("--ca", "/nowhere/ca.crt", "No such file")),

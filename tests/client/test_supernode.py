@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -46,7 +47,8 @@ def test_the_wait_grows_with_the_silence_of_a_run(tmp_path, monkeypatch):
         now[0] += seconds
 
     heard = []
-    waits = supernode.BackingOff(nap, lambda: now[0], sleep, lambda *about: heard.append(about))
+    monkeypatch.setattr(supernode, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    waits = supernode.BackingOff(nap, lambda *about: heard.append(about))
     waits.sleep(3)
     assert slept == [LONGEST_LOOK]  # nobody has told it anything
     lay_down(NextMessage(None, 0.0), 7)

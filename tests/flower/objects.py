@@ -19,6 +19,15 @@ def needs(seam: Seam) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not seam.there, reason=seam.lost or seam.name)
 
 
+def running(state):
+    """Start a run in a SuperLink's state; return it, its task and the task's token."""
+    run = state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp")
+    task = state.get_run_info(run_ids=[run])[0].primary_task_id
+    token = state.claim_task(task)
+    assert token and state.activate_task(task)
+    return run, task, token
+
+
 def deflated(kind: str, children: list[str], body: bytes) -> bytes:
     """Return an object as a node uploads it."""
     return f"{kind}{HEAD_VALUE_DIVIDER}{','.join(children)}{HEAD_VALUE_DIVIDER}{len(body)}".encode() + (

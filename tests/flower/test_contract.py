@@ -11,11 +11,11 @@ import flwr.clientapp
 import flwr.serverapp
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, Message, RecordDict
 
 from aoi_fl.client.poll_schedule import HEARTBEAT, LONGEST_HEARTBEAT
 from aoi_fl.flower import messages, supernode, versions
-from aoi_fl.flower.errors import CLIENT_APP_RAISED, NO_HELLO, NODE_UNAVAILABLE
+from aoi_fl.flower.errors import NO_HELLO
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.flower.messages import bytes_of
 from aoi_fl.flower.seams import SEAMS
@@ -30,18 +30,6 @@ def test_flower_has_what_a_seam_needs(seam):
         f"Flower {FLOWER} has no {seam.missing()}: aoi_fl/flower/{seam.module}.py ({seam.name}) needs it, and "
         f"aoi_fl/flower/seams.py says that it is there"
     )
-
-
-def test_a_message_gets_what_flower_would_write_into_it():
-    message = Message(RecordDict({"a": ConfigRecord({"n": 1})}), 7, "train", group_id="3")
-    assert messages.send(message, "m", run_id=5, source=9) is message
-    assert (message.metadata.run_id, message.metadata.src_node_id, message.metadata.message_id) == (5, 9, "m")
-    copy = messages.with_content(message, RecordDict())
-    assert copy.metadata is message.metadata and not copy.content and message.content
-    reply = messages.sign(messages.failure(message, "no power"), "r")
-    assert reply.metadata.message_id == "r" and reply.metadata.reply_to_message_id == "m"
-    assert (reply.metadata.src_node_id, reply.metadata.dst_node_id) == (7, 9)
-    assert reply.error.code == CLIENT_APP_RAISED != NODE_UNAVAILABLE and "no power" in reply.error.reason
 
 
 def test_a_plain_flower_app_rejects_hello_in_these_words():

@@ -14,6 +14,7 @@ from aoi_fl.flower.seams import LANE
 from aoi_fl.flower.versions import Seam
 from aoi_fl.lab.benchmarks.fleet import http_channel
 from aoi_fl.lab.benchmarks.fleet.virtual import public_pem
+from tests.flower.objects import running
 from tests.processes import python
 
 INNER, OUTER = "172.20.0.2", "172.21.0.2"
@@ -129,10 +130,7 @@ def test_the_short_way_gives_the_answers_of_the_long_one():
     key, stranger = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     node = state.create_node("", "", public_pem(key), 30.0)
     assert state.activate_node(node, 30.0)
-    run = state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp")
-    task = state.get_run_info(run_ids=[run])[0].primary_task_id
-    token = state.claim_task(task)
-    assert token and state.activate_task(task)
+    run, _, token = running(state)
 
     def forbidden(scope, receive, send):
         raise AssertionError(scope["path"])

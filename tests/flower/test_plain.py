@@ -23,7 +23,7 @@ from aoi_fl.flower import link_state, plain, transactions
 from aoi_fl.flower.messages import send, sign
 from aoi_fl.flower.seams import PLAIN
 from aoi_fl.flower.versions import GRPC, SPOKEN
-from tests.flower.objects import needs
+from tests.flower.objects import needs, running
 
 pytestmark = needs(PLAIN)
 NODES, MESSAGES, NONE = 4, 5, "0" * 64
@@ -96,10 +96,7 @@ class World:
         from flwr.common.constant import NOOP_FLWR_AID
         from flwr.proto.message_pb2 import ObjectTree
 
-        self.runs = [state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp") for _ in range(2)]
-        tasks = [run.primary_task_id for one in self.runs for run in state.get_run_info(run_ids=[one])]
-        for task in tasks:
-            assert state.claim_task(task) and state.activate_task(task)
+        (*self.runs,), tasks, _ = zip(*(running(state) for _ in range(2)), strict=True)
         self.nodes = [state.create_node("", "", b"key %d" % i, 0) for i in range(NODES)]
         for node in self.nodes[:-1]:
             state.activate_node(node, 300.0)

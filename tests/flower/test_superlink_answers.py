@@ -16,7 +16,7 @@ from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.seams import ANSWERS, AUTH, KEYS
 from aoi_fl.flower.versions import OVER_GRPC
 from aoi_fl.lab.benchmarks.fleet.http_channel import _headers
-from tests.flower.objects import CallFailed, needs
+from tests.flower.objects import CallFailed, needs, running
 
 needs_answers = needs(ANSWERS)
 
@@ -27,10 +27,7 @@ class Asked:
     def __init__(self, path):
         self.state, self.count = link_state.open_state(str(path), False), 0
         event.listen(self.state._engine, "before_cursor_execute", self._note)
-        self.run_id = self.state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp")
-        self.task = self.state.get_run_info(run_ids=[self.run_id])[0].primary_task_id
-        self.token = self.state.claim_task(self.task)
-        assert self.token and self.state.activate_task(self.task)
+        self.run_id, self.task, self.token = running(self.state)
 
     def _note(self, *of):
         self.count += 1
@@ -192,7 +189,7 @@ def served(calls: int) -> list[str]:
 def test_calls_wait_for_their_turn(monkeypatch):
     monkeypatch.setattr(grpc, "server", grpc.server)  # as it was, after this test
     assert "RESOURCE_EXHAUSTED" in served(20)
-    superlink.let_calls_wait(50)
+    superlink.let_calls_wait()
     assert served(20) == ["OK"] * 20
 
 

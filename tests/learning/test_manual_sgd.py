@@ -65,7 +65,6 @@ def tied():
         changed(lambda model: model[1].weight.register_hook(lambda gradient: gradient.clamp(-1, 1))),
         changed(lambda model: model[1].bias.requires_grad_(False)),
         tied(),
-        nn.Linear(6, 4),
         nn.Sequential(nn.Flatten(2), nn.Linear(6, 4)),
         nn.Sequential(nn.Flatten(), nn.Linear(6, 4, bias=False)),
         nn.Sequential(nn.Flatten(), OwnLinear(6, 4)),

@@ -35,7 +35,6 @@ STATES = {
         "self.mean += x.detach().mean()",
         "self.mean",
     ),
-    "a list": ("self.seen = []", "self.seen.append(float(x.detach().mean()))", "sum(self.seen)"),
     "beside what cannot be copied": (
         "self.lock, self.calls = threading.Lock(), 0",
         "self.calls += 1",
