@@ -21,7 +21,7 @@ from aoi_fl.client.gate.rules import KEYS, STATE, Value
 from aoi_fl.client.state import Durable, checked_name, lock, typed
 from aoi_fl.protocol import MAX_AGE, ParticipationRequest
 from aoi_fl.science.age import ClientAge
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, refusing
 
 if TYPE_CHECKING:
     from aoi_fl.client.identity import Identity
@@ -152,14 +152,13 @@ class Device(Durable[DeviceState]):
         if not self._durable:
             return nullcontext()
         path = self.path.with_suffix(suffix)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            return lock(path, patience)
-        except BlockingIOError:
-            return None
-        except OSError as error:
-            allowed = f"a regular file in a folder that this client can write ({error.strerror})"
-            raise ConfigError("state-dir", path, allowed, "Set state-dir to a folder with room left.") from error
+        allowed = "a regular file in a folder that this client can write"
+        with refusing(OSError, "state-dir", path, allowed, "Set state-dir to a folder with room left."):
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                return lock(path, patience)
+            except BlockingIOError:
+                return None
 
 
 def device_of(node: Mapping[str, Value], who: "Identity", *, private: bool) -> Device:

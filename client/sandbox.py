@@ -22,7 +22,7 @@ from pathlib import Path
 from aoi_fl.client import superexec
 from aoi_fl.client.poll_schedule import NAP_FILE
 from aoi_fl.flower.superlink import apps_address
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import refusing
 
 _CHUNK = 1 << 16  # bytes
 _OPEN = 0o660  # the socket's mode
@@ -47,13 +47,9 @@ def serve(path: Path, port: int) -> None:
         path.chmod(_OPEN)
         return server
 
-    try:
+    remedy = "Make the folder, for the group of the app's account."
+    with refusing(OSError, "--app-socket", path, "a file in a folder that this account can write", remedy):
         _in_thread(listen)
-    except OSError as error:
-        allowed = f"a file in a folder that this account can write ({error})"
-        raise ConfigError(
-            "--app-socket", path, allowed, "Make the folder, for the group of the app's account."
-        ) from error
 
 
 def reach(path: Path) -> int:

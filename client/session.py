@@ -20,7 +20,7 @@ from aoi_fl.client.poll_schedule import LONGEST_SILENCE, NextMessage, lasting
 from aoi_fl.client.state import lock
 from aoi_fl.flower.calls import CallError
 from aoi_fl.protocol.files import read_regular
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, refusing
 
 if TYPE_CHECKING:
     from aoi_fl.flower.fleet import FleetApi
@@ -51,15 +51,12 @@ class Session:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            self._file = lock(path, 0.0)
-        except BlockingIOError:
-            allowed = "held by one SuperNode, and another one of this client is running"
-            raise ConfigError("state-dir", path, allowed, "End the other SuperNode first.") from None
-        except OSError as error:
-            raise ConfigError(
-                "--session", path, f"a file that you can write ({error.strerror})", "Choose another file."
-            ) from error
+        with refusing(OSError, "--session", path, "a file that you can write", "Choose another file."):
+            try:
+                self._file = lock(path, 0.0)
+            except BlockingIOError:
+                allowed = "held by one SuperNode, and another one of this client is running"
+                raise ConfigError("state-dir", path, allowed, "End the other SuperNode first.") from None
         _, self.until, self.node = _read(self._file.read())
 
     def end_former(self, fleet: "FleetApi") -> None:

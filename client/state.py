@@ -28,7 +28,7 @@ from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 from aoi_fl.protocol import MAX_AGE
 from aoi_fl.protocol.files import read_regular, regular, sync
 from aoi_fl.science.age import ClientAge
-from aoi_fl.science.errors import NAMES, ConfigError
+from aoi_fl.science.errors import NAMES, ConfigError, refusing
 
 VERSION = 1
 _FEW = 64  # files that are synced one by one
@@ -81,12 +81,11 @@ class Durable(Generic[S]):
         """
         if _held is not None and (state := _held.states.get(self.path)) is not None:
             return cast(S, state)
-        try:
-            blob = read_regular(self.path)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise ConfigError("state-dir", self.path, f"readable ({error.strerror})", "Check this file.") from error
+        with refusing(OSError, "state-dir", self.path, "readable", "Check this file."):
+            try:
+                blob = read_regular(self.path)
+            except FileNotFoundError:
+                return None
         try:
             return self._decode(_opened(blob))
         except (KeyError, TypeError, RecursionError) as error:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from aoi_fl.client.freshness import Source
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.draws import generator
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, refusing
 
 if TYPE_CHECKING:
     from aoi_fl.learning.examples import Examples
@@ -90,12 +90,9 @@ class Folder(Source):
 
     def age(self, clock: ClientAge, round_: int) -> int:
         """Read the age from the file's time."""
-        try:
+        remedy = "Set data-file in the node's configuration to such a file."
+        with refusing(OSError, "data-file", self.path, "a readable npz file with the arrays x and y", remedy):
             seconds = time.time() - self.path.stat().st_mtime
-        except OSError as error:
-            allowed = f"a readable npz file with the arrays x and y ({error.strerror})"
-            remedy = "Set data-file in the node's configuration to such a file."
-            raise ConfigError("data-file", self.path, allowed, remedy) from error
         return max(0, int(seconds / self.round_seconds))
 
     def refresh(self, round_: int) -> None:

@@ -16,7 +16,7 @@ from aoi_fl.learning.form import Labels
 from aoi_fl.protocol import npy
 from aoi_fl.protocol.files import check_regular, save
 from aoi_fl.science.draws import generator
-from aoi_fl.science.errors import ConfigError, install
+from aoi_fl.science.errors import ConfigError, install, refusing
 from aoi_fl.science.sizes import make_sizes, scaled
 
 Indices = NDArray[np.int64]
@@ -124,13 +124,11 @@ def read_index(path: Path | str, client: int) -> Indices:
     ------
     ConfigError : the file is missing or damaged, or does not have this client.
     """
-    try:
+    errors, remedy = (OSError, ValueError, EOFError, IndexError), "Restore it from a copy, or start a new run."
+    with refusing(errors, "partition", path, "readable, as a run makes it when it starts", remedy):
         check_regular(Path(path))
         about = os.stat(path)
         whole, clients = _mapped(str(path), about.st_ino, about.st_mtime_ns)
-    except (OSError, ValueError, EOFError, IndexError) as error:
-        allowed = f"readable, as a run makes it when it starts ({error})"
-        raise ConfigError("partition", path, allowed, "Restore it from a copy, or start a new run.") from error
     if not 0 <= client < clients:
         remedy = f"Start as many clients as the run has, or start a new run with num-clients above {client}."
         raise ConfigError("client", client, f"from 0 to {clients - 1}, the clients of the partition {path}", remedy)

@@ -12,7 +12,8 @@ with status 2.
 """
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from numbers import Integral
 
 _MOST = 200  # characters of a value in a message
@@ -61,6 +62,20 @@ class ConfigError(AoiError, ValueError):
     def within(self, place: object) -> "ConfigError":
         """Return the error of a value in a place, such as a file."""
         return ConfigError(f"{place}: {self.key}", self.value, self.allowed, self.remedy)
+
+
+@contextmanager
+def refusing(
+    errors: type[Exception] | tuple[type[Exception], ...], key: str, value: object, allowed: str, remedy: str
+) -> Iterator[None]:
+    """Raise ConfigError in the place of other errors within the block; their text follows ``allowed`` in brackets."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except errors as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(key, value, f"{allowed} ({reason})", remedy) from error
 
 
 def check_choice(key: str, value: object, known: Collection[str]) -> None:

@@ -29,7 +29,7 @@ from aoi_fl.client.device.unit import TIMER, app_unit, command, node_toml, unit
 from aoi_fl.client.session import FILE
 from aoi_fl.client.state import checked_name
 from aoi_fl.protocol.files import read_regular, sync, write_whole
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, refusing
 
 KEY, CA, SUPERLINK, NODE = "client.key", "ca.crt", "superlink.env", "node.toml"
 
@@ -68,13 +68,10 @@ def enroll(
     """
     checked_name("client name", name)
     split_address(superlink)
-    try:
+    remedy = "Copy ca.crt from the SuperLink's operator over a trusted channel."
+    with refusing((OSError, ValueError), "--ca", ca, "a readable certificate of the authority in PEM form", remedy):
         trusted = read_regular(ca)
         x509.load_pem_x509_certificates(trusted)
-    except (OSError, ValueError) as error:
-        allowed = f"a readable certificate of the authority in PEM form ({error})"
-        remedy = "Copy ca.crt from the SuperLink's operator over a trusted channel."
-        raise ConfigError("--ca", ca, allowed, remedy) from error
     folder = folder.absolute()
     key = folder / KEY
     public, service = folder / f"{name}.pub", folder / f"aoi-{name}.service"
@@ -99,7 +96,7 @@ def enroll(
         )
     if (folder / NODE).exists() and (known := read_node(folder)["name"]) != name:
         raise ConfigError("--name", name, f"{known}, the name in {folder / NODE}", "Use that name, or another --dir.")
-    try:
+    with refusing(OSError, "--dir", folder, "a folder that you can write", "Choose another --dir."):
         (folder / "data").mkdir(parents=True, exist_ok=True)
         write_whole(folder / CA, trusted, 0o644)
         write_whole(folder / SUPERLINK, f"SUPERLINK={superlink}\n".encode(), 0o644)
@@ -108,10 +105,6 @@ def enroll(
         for path, text in units.items():
             write_whole(path, text.encode(), 0o644)
         _make_key(key, public)  # last, so that an interrupted enrolment can be repeated
-    except OSError as error:
-        raise ConfigError(
-            "--dir", folder, f"a folder that you can write ({error.strerror})", "Choose another --dir."
-        ) from error
     return Enrolment(name, folder, superlink, public, tuple(units))
 
 
@@ -129,13 +122,11 @@ def new_key(folder: Path) -> tuple[Path, Path]:
     folder = folder.absolute()
     name = str(read_node(folder)["name"])
     public, former = folder / f"{name}.pub", folder / f"{KEY}.former"
-    try:
+    remedy = "Run this as the account of the client."
+    with refusing(OSError, "--dir", folder, "a folder that you can write", remedy):
         if (folder / KEY).exists():  # else an earlier try ended after this step
             (folder / KEY).replace(former)
         _make_key(folder / KEY, public)
-    except OSError as error:
-        remedy = "Run this as the account of the client."
-        raise ConfigError("--dir", folder, f"a folder that you can write ({error.strerror})", remedy) from error
     return public, former
 
 

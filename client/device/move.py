@@ -13,7 +13,7 @@ from aoi_fl.client.device.enroll import KEY, NODE, read_node
 from aoi_fl.client.session import FILE
 from aoi_fl.client.state import lock
 from aoi_fl.protocol.files import extract, read_regular, regular, write_whole
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, refusing
 
 MOVED = f"{KEY}.moved"
 
@@ -29,7 +29,8 @@ def pack(folder: Path, archive: Path) -> None:
     state = Path(str(read_node(folder)["state-dir"]))
     if not (folder / KEY).is_file():
         raise ConfigError("--dir", folder, f"a client with {KEY}", f"If it has moved, it has {MOVED} instead.")
-    try:
+    remedy = "Choose a new file, and run this as root or as the account of the client."
+    with refusing(OSError, "archive", archive, "a new file, and a readable client", remedy):
         _check_ended(state)
         handle = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(handle, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
@@ -37,9 +38,6 @@ def pack(folder: Path, archive: Path) -> None:
             if state.exists():
                 tar.add(state, "state")
         (folder / KEY).replace(folder / MOVED)
-    except OSError as error:
-        remedy = "Choose a new file, and run this as root or as the account of the client."
-        raise ConfigError("archive", archive, f"a new file, and a readable client ({error})", remedy) from error
 
 
 def unpack(archive: Path, folder: Path) -> tuple[Path, ...]:
@@ -49,8 +47,9 @@ def unpack(archive: Path, folder: Path) -> tuple[Path, ...]:
     ------
     ConfigError : the file is not a client's, or the folder or the client's state exists already.
     """
-    folder = folder.absolute()
-    try:
+    folder, errors = folder.absolute(), (OSError, ValueError, tarfile.TarError, EOFError)
+    remedy = "Copy the file again, and run this as root where the state belongs to a service."
+    with refusing(errors, "archive", archive, "a client's file from aoi device move", remedy):
         if folder.exists() and any(folder.iterdir()):
             raise ConfigError("--dir", folder, "a new folder", "Choose another --dir.")
         with ExitStack() as undo, open(archive, "rb", opener=regular) as file, tarfile.open(fileobj=file) as tar:
@@ -69,11 +68,6 @@ def unpack(archive: Path, folder: Path) -> tuple[Path, ...]:
             for path in (folder / NODE, *folder.glob("aoi-*.service")):
                 text = read_regular(path).decode().replace(f"{former}/", f"{folder}/")
                 write_whole(path, text.encode(), path.stat().st_mode & 0o777)
-    except ConfigError:
-        raise
-    except (OSError, ValueError, tarfile.TarError, EOFError) as error:
-        remedy = "Copy the file again, and run this as root where the state belongs to a service."
-        raise ConfigError("archive", archive, f"a client's file from aoi device move ({error})", remedy) from error
     return tuple(sorted((*folder.glob("aoi-*.service"), *folder.glob("aoi-*.timer"))))
 
 

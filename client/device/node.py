@@ -7,7 +7,7 @@ from typing import Any
 
 from aoi_fl.client.gate import rules
 from aoi_fl.protocol.files import read_regular
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.errors import ConfigError, did_you_mean, refusing
 
 _OF_APP = "app-keys"
 
@@ -33,13 +33,11 @@ def read(path: Path, option: str, *needs: str) -> dict[str, Any]:
     ------
     ConfigError : the file cannot be read, or lacks one of the needed keys.
     """
-    try:
+    remedy = "Correct it, run aoi enroll first, or give the client's folder with --dir."
+    with refusing((OSError, ValueError, RecursionError), option, path, "a client's node.toml", remedy):
         node = tomllib.loads(read_regular(path).decode())
         if lacks := set(needs) - node.keys():
             raise ValueError(f"without {', '.join(sorted(lacks))}")
-    except (OSError, ValueError, RecursionError) as error:
-        remedy = "Correct it, run aoi enroll first, or give the client's folder with --dir."
-        raise ConfigError(option, path, f"a client's node.toml ({error})", remedy) from error
     return node
 
 

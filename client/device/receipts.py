@@ -20,7 +20,7 @@ from aoi_fl.client.gate.book import Book, GateState, KnownApp, Sign, signed
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import APPS, DIGEST, STATE, Rules
 from aoi_fl.protocol.files import read_regular
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, refusing
 
 _MOST_BYTES = 1 << 30
 _BY = ec.ECDSA(hashes.SHA256())
@@ -113,12 +113,9 @@ def read_receipts(
         state = book.load()  # before the receipts, to which a SuperNode may append meanwhile
     except Refusal as refusal:
         state, problems = GateState(), [refusal.reason]
-    try:
+    blob = b""
+    with refusing(OSError, STATE, book.receipts, "readable receipts", "Check this file."), suppress(FileNotFoundError):
         blob = read_regular(book.receipts, most=_MOST_BYTES)
-    except FileNotFoundError:
-        blob = b""
-    except OSError as error:
-        raise ConfigError(STATE, book.receipts, f"readable receipts ({error.strerror})", "Check this file.") from error
     digests = [""]
     for number, line in enumerate(blob.split(b"\n")[:-1], start=1):
         try:
