@@ -45,9 +45,9 @@ def context(
     )
 
 
-def send(message: Message, message_id: str, *, run_id: int = 1, source: int = SERVER_NODE) -> Message:
+def send(message: Message, message_id: str, *, run_id: int = 1) -> Message:
     """Set a message's id, run and source as the SuperLink does, and return the message."""
-    message.metadata.__dict__.update(_run_id=run_id, _src_node_id=source, _message_id=message_id)
+    message.metadata.__dict__.update(_run_id=run_id, _src_node_id=SERVER_NODE, _message_id=message_id)
     return message
 
 

@@ -134,13 +134,10 @@ def test_a_command_that_fails_says_how(tmp_path, file):
 # The client's clock --------------------------------------------------------------------------------------------------
 
 
-def client_context(folder, **node):
-    return messages.context(1, 2, {"runs-dir": str(folder), "seed": 1}, {"partition-id": 0, **node})
-
-
 def member(folder, round_, source, terms=(), **node):
     ask = ParticipationRequest("r", round_, **dict(terms))
-    return Member(client_context(folder, **node), ask, make_source=lambda context, ask: source)
+    context = messages.context(1, 2, {"runs-dir": str(folder), "seed": 1}, {"partition-id": 0, **node})
+    return Member(context, ask, make_source=lambda context, ask: source)
 
 
 def data_age(folder, *about, **terms):
