@@ -96,8 +96,7 @@ gpu: install
 	$(BIN)/aoi reproduce cifar10 --workers 16
 
 e2e: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/e2e --ignore tests/e2e/test_policies.py
-	$(BIN)/python -m pytest -n 0 tests/e2e/test_policies.py
+	$(BIN)/python -m pytest -n 0 tests/e2e
 
 # A short cluster test of the newest Flower over HTTP; AOI_E2E_FLOWER=newest make e2e runs all of them on it.
 e2e-http: install

@@ -1,7 +1,6 @@
 """Health check of a container: exit status 0 if a gRPC or HTTP address serves."""
 
 import sys
-import urllib.request
 
 _SECONDS = 4
 
@@ -10,6 +9,8 @@ def main() -> None:
     """Check the address given on the command line."""
     address = sys.argv[1]
     if address.startswith("http://"):
+        import urllib.request
+
         try:
             urllib.request.urlopen(address, timeout=_SECONDS).close()
         except OSError as error:

@@ -20,6 +20,7 @@ _FLOWER = (
     if NEWEST
     else {"AOI_IMAGE": "aoi-e2e:cpu"}
 )
+_PATIENCE = 900  # seconds for whatever is awaited; a slow machine takes minutes for a few rounds
 # A word in the command line of what runs a client's app: from 1.35 on each message starts a program.
 CLIENT_APP = "flwr-clientapp" if NEWEST else "multiprocessing.forkserver"
 # SQLite alone: importing the project for every look would take much of a small machine.
@@ -203,24 +204,24 @@ class Cluster:
         """Return the last round that is recorded."""
         return max((row["round"] for row in self.ledger(run).get("rounds", [])), default=0)
 
-    def await_round(self, run: str, round_: int, seconds: float = 420) -> None:
+    def await_round(self, run: str, round_: int) -> None:
         """Wait until a round is recorded."""
-        self.await_(lambda: self.last_round(run) >= round_, seconds, f"round {round_} of {run}")
+        self.await_(lambda: self.last_round(run) >= round_, f"round {round_} of {run}")
 
-    def await_(self, condition: Callable[[], bool], seconds: float, what: str, pause: float = 2.0) -> None:
+    def await_(self, condition: Callable[[], bool], what: str, pause: float = 2.0) -> None:
         """Wait until something holds, with pauses between looks; fail with what the run says when it does not come."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + _PATIENCE
         while not condition():
             if time.monotonic() > end:
                 services = "client", "superexec", "submit"
                 said = "\n".join(f"{service}:\n{self.logs(service)[-3000:]}" for service in services)
-                raise AssertionError(f"{what} did not come within {seconds:g} s:\n{said}")
+                raise AssertionError(f"{what} did not come within {_PATIENCE} s:\n{said}")
             time.sleep(pause)
 
-    def await_end(self, seconds: float = 600, submit: str = "") -> int:
+    def await_end(self, submit: str = "") -> int:
         """Wait for the end of the run and return the exit status of ``submit``."""
         name = submit or self.container("submit")
-        self.await_(lambda: self.exit_status(name) is not None, seconds, "the end of the run", 1.0)
+        self.await_(lambda: self.exit_status(name) is not None, "the end of the run", 1.0)
         status = self.exit_status(name)
         assert status is not None
         return status

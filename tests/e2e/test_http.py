@@ -54,18 +54,18 @@ def played(cluster: Cluster) -> Played:
     stranger = cluster.intruder("unregistered", "sh", "-c", KEY + SUPERNODE.format(key="/tmp/key"), mounts=mounts)
     knocking = cluster.intruder("knocking", "sh", "-c", KNOCK, mounts=mounts)
     start(cluster, RUN, 500, scale=3, **SETTINGS)
-    cluster.await_(lambda: cluster.trained(RUN, 2), 300, "the newcomer's update")
+    cluster.await_(lambda: cluster.trained(RUN, 2), "the newcomer's update")
     at["killed"] = cluster.last_round(RUN)
     victim = cluster.client_of(0)
     cluster.crash(victim)
-    cluster.await_(lambda: cluster.trained(RUN, 0, after=at["killed"] + 1), 300, "the killed client's update")
+    cluster.await_(lambda: cluster.trained(RUN, 0, after=at["killed"] + 1), "the killed client's update")
     strangers = (stranger, knocking)
-    cluster.await_(lambda: all(cluster.exit_status(s) is not None for s in strangers), 120, "the strangers' end")
+    cluster.await_(lambda: all(cluster.exit_status(s) is not None for s in strangers), "the strangers' end")
     ends = [(cluster.exit_status(s), cluster.docker("logs", s)) for s in strangers]
     stop, _ = cluster.operate("docker compose run --rm --no-deps submit runs stop RUN", RUN=RUN)
     at["stopped"] = cluster.last_round(RUN)
     cluster.compose("run", "-d", "--no-deps", "submit", "runs", "resume", RUN)
-    cluster.await_round(RUN, at["stopped"] + 1, 200)
+    cluster.await_round(RUN, at["stopped"] + 1)
     log = cluster.docker("logs", victim)
     flower = cluster.docker("exec", cluster.container("superlink"), "flower-superlink", "--version").split()[-1]
     knocked = {path: int(status) for path, status in (line.split() for line in ends[1][1].splitlines())}

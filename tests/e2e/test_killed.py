@@ -43,11 +43,11 @@ def killed(cluster: Cluster) -> Killed:
     for container in everyone + cluster.containers("client"):
         cluster.crash(container)
     at.append(cluster.last_round(RUN))
-    cluster.await_(lambda: not cluster.containers("submit"), 30, "the end of submit, in Docker's list")
+    cluster.await_(lambda: not cluster.containers("submit"), "the end of submit, in Docker's list")
     start(cluster, RUN, ROUNDS, AOI_RESUME="true")  # at once: the SuperLink still lists clients that are gone
 
     server = cluster.container("superexec")  # plays the same run in one process while they come back
-    cluster.await_(lambda: cluster.is_running(server), 60, "the server's container")
+    cluster.await_(lambda: cluster.is_running(server), "the server's container")
     keys = (f"num-server-rounds={ROUNDS}", "num-clients=4", "clients-per-round=2", "run-name=whole")
     command = ("aoi", "run", *(part for key in (*keys, "runs-dir=/runs") for part in ("-c", key)))
     cluster.docker("exec", server, *command, timeout=420)

@@ -59,7 +59,7 @@ def operated(cluster: Cluster) -> Operated:
         refused = ledger.get("run", {}).get("nodes", {}).get("refused", [])
         return any("client-3" in why for why in refused) and cluster.trained(RUN, 2)
 
-    cluster.await_(joined, 180, "a newcomer with a share, and one without")
+    cluster.await_(joined, "a newcomer with a share, and one without")
     scaled = cluster.ledger(RUN)
     metrics = cluster.page("metrics")
     lists["going"] = cluster.listed()
@@ -69,7 +69,7 @@ def operated(cluster: Cluster) -> Operated:
     touched = {service for service, before in services.items() if cluster.identity(service) != before}
     stopped = cluster.ledger(RUN)
     operate("stop twice", "stop", RUN)
-    next_status = cluster.await_end(180, submit=waiter)
+    next_status = cluster.await_end(submit=waiter)
     lists["stopped"] = cluster.listed()
     operate("resume a complete run", "resume", NEXT)
     last = cluster.last_round(RUN)

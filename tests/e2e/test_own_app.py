@@ -5,14 +5,15 @@ from typing import Any
 
 from tests.e2e.cluster import ROOT, Cluster
 
+GOES_ON = True
+
 
 def test_a_stock_flower_app_runs_on_the_cluster(cluster: Cluster) -> None:
     """It waits for six clients."""
     settings: dict[str, Any] = {"AOI_APP": str(ROOT / "tests/apps/quickstart_numpy"), "AOI_RUN_NAME": "own"}
     cluster.compose("up", "-d", "--no-build", "--scale", "client=6", timeout=180, **settings)
     assert cluster.await_end() == 0, cluster.logs("submit")
-    (row,) = cluster.listed().values()
-    assert row["state"] == "completed"
+    assert cluster.listed()["own"]["state"] == "completed"
 
 
 def test_the_file_of_a_device_is_valid_and_gives_no_rights(cluster: Cluster, tmp_path: Any) -> None:

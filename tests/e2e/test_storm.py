@@ -85,16 +85,16 @@ def storm(cluster: Cluster) -> Storm:
     )
     cluster.await_round(RUN, 1)
     at = [cluster.client_of(number) for number in range(4)]
-    cluster.await_(lambda: cluster.trained(RUN, MID_TRAIN), 120, "an update of the first client")
+    cluster.await_(lambda: cluster.trained(RUN, MID_TRAIN), "an update of the first client")
 
     cluster.inside(MID_WRITE, "sh", "-c", FALL)
     if not NEWEST:
         cluster.kill_process(at[MID_WRITE], CLIENT_APP)  # the next one loads what will kill it
-    cluster.await_(lambda: cluster.restarts(at[MID_WRITE]) > 0, 120, "the fall of a client", 0.5)
-    cluster.await_(lambda: cluster.is_training(at[MID_TRAIN]), 180, "a client in training", 0.5)
+    cluster.await_(lambda: cluster.restarts(at[MID_WRITE]) > 0, "the fall of a client", 0.5)
+    cluster.await_(lambda: cluster.is_training(at[MID_TRAIN]), "a client in training", 0.5)
     back = [cluster.crash_client(at[MID_TRAIN])]
     note("killed mid-train")
-    cluster.await_(lambda: cluster.is_idle(at[IDLE]), 60, "an idle client", 0.5)
+    cluster.await_(lambda: cluster.is_idle(at[IDLE]), "an idle client", 0.5)
     back.append(cluster.crash_client(at[IDLE]))
 
     note("stopped")
@@ -107,10 +107,10 @@ def storm(cluster: Cluster) -> Storm:
     time.sleep(AWAY)
     cluster.docker("network", "connect", "--alias", "client", network, at[ABSENT])
     for is_back in back:
-        cluster.await_(is_back, 200, "a client that was killed, connected again", 0.5)
+        cluster.await_(is_back, "a client that was killed, connected again", 0.5)
     note("all back")
     cluster.crash(cluster.container("superlink"))
-    seen.status = cluster.await_end(900)
+    seen.status = cluster.await_end()
     seen.superlink_restarts = cluster.restarts(cluster.container("superlink"))
     seen.log, seen.clients_log, seen.ledger = cluster.logs("submit"), cluster.logs("client"), cluster.ledger(RUN)
     return seen

@@ -121,7 +121,7 @@ def strangers(cluster: Cluster) -> Strangers:
     try:
         names = {n: cluster.intruder(n, "sh", "-c", code, mounts=mounts) for n, (code, mounts) in knocks.items()}
         done = ("unregistered", "twice", "impostor", "foreign", "late")
-        cluster.await_(lambda: all(cluster.exit_status(names[n]) is not None for n in done), 240, "the strangers' end")
+        cluster.await_(lambda: all(cluster.exit_status(names[n]) is not None for n in done), "the strangers' end")
         ends = {n: (cluster.exit_status(c), cluster.docker("logs", c)) for n, c in names.items()}
     finally:
         cluster.dismiss()
@@ -187,7 +187,7 @@ def test_rounds_go_on_with_one_client_and_end_without_any(cluster: Cluster, stra
     at = [cluster.client_of(number) for number in range(4)]
     cluster.docker("kill", *at[:3])  # which also keeps Docker from starting them again
     died = cluster.last_round(RUN)
-    cluster.await_(lambda: any(r > died + 1 for r in _rounds_of_client_3(cluster)), 240, "a round of the last client")
+    cluster.await_(lambda: any(r > died + 1 for r in _rounds_of_client_3(cluster)), "a round of the last client")
     cluster.docker("kill", at[3])
     assert cluster.await_end() == 1  # with nobody there, each of the two empty rounds waits for somebody
     ledger = cluster.ledger(RUN)
@@ -201,7 +201,7 @@ def test_a_client_whose_key_was_revoked_is_refused(cluster: Cluster, strangers: 
     cluster.compose(*nodes, "revoke", "client-0")
     command = laid_down(strangers.key) + SUPERNODE.format(key="/tmp/key")
     again = cluster.intruder("revoked", "sh", "-c", command, mounts=("trust:/pki/trust:ro",))
-    cluster.await_(lambda: cluster.exit_status(again) is not None, 120, "the refusal")
+    cluster.await_(lambda: cluster.exit_status(again) is not None, "the refusal")
     assert cluster.exit_status(again) and "SuperNode ID" not in cluster.docker("logs", again)
     assert "client-0 revoked" in cluster.compose(*nodes)
 
