@@ -43,7 +43,7 @@ def main() -> None:
     tokens: Counter[str] = Counter()
     lines: Counter[str] = Counter()
     skips = 0
-    listing = ["git", "ls-files", "*.py", "lab/experiments/*.toml"]
+    listing = ["git", "ls-files", "*.py", "lab/experiments/rows/*.toml"]
     tracked = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
     for path in map(Path, tracked.splitlines()):
         text = path.read_text("utf-8") if path.exists() else ""

@@ -56,40 +56,39 @@ def _measure(name, data):
     """
     print(f"{name}:", flush=True)
     begun, path = time.monotonic(), RESULTS / f"{name}.json"
-    about = {"name": name, "date": time.strftime("%Y-%m-%d"), "machine": machine(), "versions": versions()}
-    about["machine"]["load-before"] = round(os.getloadavg()[0], 1)
+    outcome = {"name": name, "date": time.strftime("%Y-%m-%d"), "machine": machine(), "versions": versions()}
+    outcome["machine"]["load-before"] = round(os.getloadavg()[0], 1)
     stored = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    rows, texts = [], {}
-    ended = {"skipped": "it was ended before its end", "failed": None}
+    rows = outcome["rows"] = []
 
-    def store():
-        outcome = about | {"seconds": round(time.monotonic() - begun, 1), **ended}
+    def store(**ended):
+        outcome.update({"seconds": round(time.monotonic() - begun, 1), "skipped": None, "failed": None} | ended)
         outcome["machine"]["load"] = round(os.getloadavg()[0], 1)
-        outcome |= {"rows": [asdict(row) | {"verdict": row.verdict} for row in rows], **texts}
-        if stored and any(ended.values()):
-            outcome = _completed(outcome, stored)
-        path.write_text(json.dumps(outcome, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        kept = _completed(outcome, stored) if stored and ended else outcome
+        path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+    def end_early(**ended):
+        store(**ended)
+        for how, why in ended.items():
+            print(f"  {how}: {why}", file=sys.stderr, flush=True)
 
     try:
         module = importlib.import_module(f"aoi_fl.lab.benchmarks.{name}")
         for row in module.run(data):
-            rows.append(row)
+            rows.append(asdict(row) | {"verdict": row.verdict})
             limit = "" if row.limit is None else f" (at most {row.limit:.3g})"
             told = f"{row.what}: {row.measured:.3g} {row.unit}{limit} against {row.reference}: {row.verdict}"
             print(f"  {told}", flush=True)
-            store()
-        texts = {"ladder": module.ladder()} if hasattr(module, "ladder") else {}
-        ended["skipped"] = None
+            store(skipped="it was ended before its end")
+        if hasattr(module, "ladder"):
+            outcome["ladder"] = module.ladder()
+        store()
     except Skipped as reason:
-        ended["skipped"] = _told(reason)
+        end_early(skipped=_told(reason))
     except Exception as error:
         traceback.print_exc()
-        ended = {"skipped": None, "failed": f"{type(error).__name__}: {_told(error)}"}
-    for how, why in ended.items():
-        if why:
-            print(f"  {how}: {why}", file=sys.stderr, flush=True)
-    store()
-    return not (ended["failed"] or any(row.verdict.startswith("missed") for row in rows))
+        end_early(failed=f"{type(error).__name__}: {_told(error)}")
+    return not (outcome["failed"] or any(row["verdict"].startswith("missed") for row in rows))
 
 
 def _completed(outcome, stored):

@@ -1,8 +1,10 @@
 """Generate the marked parts of ``docs/benchmarks.md`` from the stored results."""
 
 import json
+from pathlib import Path
 
 from aoi_fl.lab.benchmarks.base import RESULTS
+from aoi_fl.lab.experiments.harness.pages import templates
 
 PAGE = RESULTS.parent / "benchmarks.md"
 
@@ -17,10 +19,10 @@ def write_page(names, by_name=()):
     """
     paths = {name: RESULTS / f"{name}.json" for name in (*names, *by_name)}
     results = [json.loads(path.read_text("utf-8")) for path in paths.values() if path.is_file()]
+    found = templates(Path(__file__).parent, number=_number, line=_line)
     page = PAGE.read_text("utf-8")
-    page = _between(page, "table", _table(results))
-    page = _between(page, "machine", _machines(results, names))
-    page = _between(page, "ladder", "\n\n".join(r["ladder"] for r in results if "ladder" in r))
+    for mark in ("table", "machine", "ladder"):
+        page = _between(page, mark, found.get_template(f"{mark}.md.j2").render(results=results, names=names))
     PAGE.write_text(page, "utf-8")
 
 
@@ -29,52 +31,7 @@ def _between(page, mark, text):
     _, end, after = rest.partition(f"<!-- end of {mark} -->")
     if not begin or not end:
         raise ValueError(f"{PAGE} lacks the marks of its {mark}")
-    return f"{before}{begin}{text}\n{end}{after}"
-
-
-def _table(results):
-    lines = ["| what | reference in the same run | at most | measured | process time | verdict |"]
-    lines.append("|---|---|---|---|---|---|")
-    for result in results:
-        for row in result["rows"]:
-            limit = "–" if row["limit"] is None else _number(row["limit"], row["unit"])
-            notes = [row["note"]] if row["note"] else []
-            if "earlier" in row:
-                notes.append(f"measured {row['earlier']['date']}")
-            note = f" ({'; '.join(notes)})" if notes else ""
-            process = row["details"].get("process-ratio")
-            lines.append(
-                f"| {row['what']} | {row['reference']} | {limit} | {_number(row['measured'], row['unit'])}{note} | "
-                f"{'–' if process is None else _number(process, '×')} | {row['verdict']} |"
-            )
-        for how in ("skipped", "failed"):
-            if why := result.get(how):
-                lines.append(f"| {result['name']} | – | – | – | – | {how}: {_line(why)} |")
-    return "\n".join(lines)
-
-
-def _machines(results, names):
-    lines = ["| benchmark | date | seconds | machine | load | commit | versions |", "|---|---|---|---|---|---|---|"]
-    for result in results:
-        machine, versions = result["machine"], result["versions"]
-        notes = (
-            f"{machine['cores']} cores {machine['processor']}, {machine['memory-GiB']} GiB, {machine['system']} "
-            f"{machine['kernel']}, NumPy with {', '.join(machine['numpy-simd'])}"
-        )
-        cells = [
-            result["name"],
-            result["date"],
-            f"{result['seconds']:.0f}",
-            notes,
-            f"{machine['load-before']} before, {machine['load']} after",
-            machine["commit"] or "–",
-            ", ".join(f"{k} {v}" for k, v in versions.items()),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    together = sum(result["seconds"] for result in results if result["name"] in names)
-    rest = [r["name"] for r in results if r["name"] not in names]
-    but = f", without {', '.join(rest)}" if rest else ""
-    return "\n".join([*lines, "", f"`make bench` takes the sum of these times, {together:.0f} s{but}."])
+    return f"{before}{begin}{text.rstrip()}\n{end}{after}"
 
 
 def _number(value, unit):

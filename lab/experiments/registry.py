@@ -1,7 +1,7 @@
-"""Every experiment by its name, in the order of ``all``, as rows of ``experiments.toml``.
+"""Every experiment by its name, each a file of ``rows/``, in the order of ``all``.
 
 A row has the class as ``code``, or what it leaves out, in its tables too, is as in an earlier row, ``like``. The other
-values are described by the class.
+values are described by the class, and in ``rows/common.toml``.
 """
 
 import tomllib
@@ -18,17 +18,23 @@ _WHOLE = {"entrants", "arms", "measures"}  # tables that leave nothing out
 @cache
 def known() -> dict[str, Experiment]:
     """Return all experiments by name."""
-    found = {}
-    rows = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))
-    measures = rows.pop("measures")
-    for name, row in rows.items():
+    found, rows = {}, {}
+    common = _row("common")
+    for name in common["order"]:
+        row = _row(name)
         rows[name] = row = _filled_up(row, rows.get(row.pop("like", ""), {}))
         if "measures" in row:
-            row["measures"] = {column: measures.get(column, {}) | of for column, of in row["measures"].items()}
+            row["measures"] = {
+                column: common["measures"].get(column, {}) | of for column, of in row["measures"].items()
+            }
         module, _, kind = row["code"].partition(":")
         make = getattr(import_module(f"aoi_fl.lab.experiments.{module}"), kind)
         found[name] = make(name=name, **row)
     return found
+
+
+def _row(name):
+    return tomllib.loads((Path(__file__).with_name("rows") / f"{name}.toml").read_text("utf-8"))
 
 
 def _filled_up(row, like):

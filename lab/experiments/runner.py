@@ -14,10 +14,10 @@ from pathlib import Path
 
 from aoi_fl.lab.benchmarks.machine import processor
 from aoi_fl.lab.experiments.harness import drawing
-from aoi_fl.lab.experiments.harness.account import behind, telling, typed
+from aoi_fl.lab.experiments.harness.account import concluded, seeds, telling, typed
 from aoi_fl.lab.experiments.harness.base import Experiment, Options
 from aoi_fl.lab.experiments.harness.federation import quiet
-from aoi_fl.lab.experiments.harness.pages import written
+from aoi_fl.lab.experiments.harness.pages import render
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import find, known
 from aoi_fl.science.errors import ConfigError
@@ -68,18 +68,14 @@ def write_page(home: str, out: Path) -> Path:
 
     A page outside the folder belongs to the documents, and is not written.
     """
-    page, parts = out / home, []
+    page, sections = out / home, []
     there = [experiment for experiment in known().values() if experiment.home == home and page.parent == out]
     for experiment in sorted(there, key=lambda one: f"{one.name}.md" != home):
         store = Store.recorded(out, experiment.name)
         if store and (rows := telling(experiment, store)):
-            name, shown = experiment.name, written(experiment, experiment.conclude(rows, store.settings))
-            parts.append(
-                f"{'##' if parts else '#'} {experiment.title}\n\n{shown}{behind(experiment, store)} · "
-                f"numbers: [{name}.csv]({name}.csv)\n"
-            )
-    if parts:
-        page.write_text("\n".join(parts), encoding="utf-8")
+            sections.append((experiment, store, concluded(experiment, store), seeds(rows)))
+    if sections:
+        page.write_text(render("page.md", sections=sections), encoding="utf-8")
     return page
 
 

@@ -163,23 +163,16 @@ class AgeMixture:
         """Return (T, N) draws."""
         messages, _, first = self._messages(power, copies)
         chosen = generator.choice(first.size, size=samples, p=first.ravel() / first.sum())
-        ages = list(np.unravel_index(chosen, first.shape))
+        ages = np.array(np.unravel_index(chosen, first.shape))
+        joins = np.array([join[::-1] for join in product((False, True), repeat=copies)])[..., None]
         observed = generator.standard_normal((self.rounds, samples))
-        joins = [join[::-1] for join in product((0, 1), repeat=copies)]
         for round_, message in enumerate(messages):
-            shares, following = [], []
-            for join in joins:
-                steps = [np.where(joined, 0, self._older[age]) for joined, age in zip(join, ages, strict=True)]
-                rates = [
-                    self._hazards[age] if joined else 1 - self._hazards[age]
-                    for joined, age in zip(join, ages, strict=True)
-                ]
-                shares.append(np.prod(rates, axis=0) * message[tuple(steps)])
-                following.append(steps)
-            sums = np.cumsum(shares, axis=0)
+            steps = np.where(joins, 0, self._older[ages])  # (join, copy, N)
+            rates = np.where(joins, self._hazards[ages], 1 - self._hazards[ages])
+            sums = np.cumsum(rates.prod(axis=1) * message[tuple(np.moveaxis(steps, 1, 0))], axis=0)
             picked = (generator.random(samples) * sums[-1] >= sums).sum(axis=0).clip(max=len(joins) - 1)
-            ages = list(np.take_along_axis(np.array(following), picked[None, None], axis=0)[0])
-            observed[round_] += power * sum(self._means[round_][age] for age in ages)
+            ages = steps[picked, :, np.arange(samples)].T
+            observed[round_] += power * self._means[round_][ages].sum(axis=0)
         return observed
 
     def log_likelihoods(self, observed: Floats, power: float) -> tuple[Floats, Floats]:

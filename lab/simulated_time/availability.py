@@ -117,13 +117,14 @@ class Availability:
         begins = np.where(spell + 1 < last, self._at(self.begins, spell + 1), again)
         return np.where(self._inside(spell, phase, who), when, (when - phase) + begins)
 
-    def next_present(self, now: float) -> tuple[float, Mask]:
-        """Return the first time from now on with an available client, and (n,) which clients are available then."""
+    def next_present(self, now: float, until: float = math.inf) -> tuple[float, Mask]:
+        """Return when a client is available next, from now on and at most until then, and (n,) which ones are then."""
         here = self.here(now)
         if here.any():
             return now, here
-        now = float(self.returns(now).min())
-        return now, self.here(now)
+        when = float(self.returns(now).min())
+        end = max(now, min(when, until))
+        return end, self.here(when) & (when <= end)
 
     @cached_property
     def shares(self) -> Floats:

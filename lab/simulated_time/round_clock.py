@@ -59,9 +59,8 @@ class RoundClock:
     def here(self, round_: int) -> Mask:
         """Return (n,) which clients are available as a round begins; with none, time moves on to the next one."""
         if self._here[0] != round_:
-            when, there = self.devices.availability.next_present(self.now)
-            self.now = min(when, max(self.now, self.until))
-            self._here = round_, there & (when <= self.now)
+            self.now, there = self.devices.availability.next_present(self.now, self.until)
+            self._here = round_, there
             self.there += self._here[1]
         return self._here[1]
 

@@ -132,6 +132,5 @@ class VirtualClock(Clock):
 
     def await_anybody(self, availability: Availability, until: float = np.inf) -> Mask:
         """Return (n,) the available clients; if there are none, wait for one, at most until then."""
-        when, here = availability.next_present(self._now)
-        self.pass_until(min(when, until))
-        return here & (when <= self._now)
+        self._now, here = availability.next_present(self._now, until)
+        return here

@@ -74,7 +74,7 @@ def test_contrasts_name_what_the_study_has(study):
     assert study.conclude([], study.settings(Options())).claims
     for contrast in chain.from_iterable(study.contrasts.values()):
         assert contrast.case in study.cases and {contrast.policy, contrast.base} <= {"", *study.policies}
-        assert contrast.column in {measure.column for measure in study.measures}
+        assert contrast.column in study.measures
 
 
 @pytest.mark.skipif(not TRACE.is_file(), reason="../shared/data/availability_300.npz is not there")

@@ -1,6 +1,9 @@
 """The account of results: their units, seeds, core hours, and the commands that made them."""
 
+from dataclasses import replace
+
 from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.store import key_of, plain
 
 
@@ -21,6 +24,16 @@ def telling(experiment, store):
     return [row for row in store.rows if played[row["seed"]] >= plan]
 
 
+def concluded(experiment, store):
+    """Return what results show; of none, the claims that are not run yet, as those of a quick look at the digits."""
+    rows = telling(experiment, store) if store else []
+    if not rows:
+        return Conclusion("", experiment.judged())
+    found = experiment.conclude(rows, store.settings)
+    quick = experiment.data and store.settings.get("dataset") == "digits"
+    return replace(found, claims=experiment.judged()) if quick else found
+
+
 def but_seed(unit):
     """Return the identity of a unit without its seed."""
     return key_of({key: value for key, value in unit.items() if key != "seed"})
@@ -28,21 +41,7 @@ def but_seed(unit):
 
 def count(store, rows):
     """Return the number of seeds behind rows of a store; a row may be the mean of a batch."""
-    return len(seeds(rows)) * _batch(store)
-
-
-def _batch(store):
-    return int(store.settings.get("seeds a batch", 1))
-
-
-def behind(experiment, store):
-    """Return a line with a store's commands, seeds, time and machine, and the complete share of the planned units."""
-    shown = " and ".join(f"`{command}`" for command in store.commands({}))
-    part = f" · {len(store.units)} of {store.planned} units" if store.planned > len(store.units) else ""
-    found, batch = seeds(telling(experiment, store)), _batch(store)
-    first, last = ((found[0] - 1) * batch + 1, found[-1] * batch) if found else (0, 0)
-    range_ = "none" if not found else f"{first} to {last}" if last > first else str(first)
-    return f"Command: {shown}{part} · seeds: {range_} · {hours(store.seconds)} of one core · {store.machine}"
+    return len(seeds(rows)) * int(store.settings.get("seeds a batch", 1))
 
 
 def hours(seconds):

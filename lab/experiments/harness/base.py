@@ -11,8 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.harness.drawing import Panel, draw_charts
-from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion, Table
-from aoi_fl.lab.experiments.harness.pages import listed
+from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion, Table, listed
 from aoi_fl.science.types import Floats as Floats
 from aoi_fl.science.types import Ints as Ints
 from aoi_fl.science.types import Mask as Bools  # noqa: F401
@@ -38,7 +37,7 @@ class Options:
 
 
 class Experiment(ABC):
-    """One figure or table. Its row of ``experiments.toml`` has what it claims, and the attributes below.
+    """One figure or table. Its file of ``rows/`` has what it claims, and the attributes below.
 
     Parameters
     ----------

@@ -2,23 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-Verdict = Literal[
-    "holds",
-    "holds weakly",
-    "holds, vacuous",
-    "direction reproduced",
-    "equivalent",
-    "undecided",
-    "underpowered",
-    "not reproduced",
-    "refuted",
-    "erratum",
-    "not testable",
-    "not run",
-]
-REASONS: Mapping[Verdict, str] = {  # at most ten words each
+REASONS = {  # of each verdict, at most ten words
     "holds": "every comparison lies on its side beyond chance",
     "holds weakly": "nowhere the other way, with exact ties or exceptions",
     "holds, vacuous": "the bound exceeds the error before any training",
@@ -43,10 +29,10 @@ class Claim:
     source: str  # paper and figure, table or section
     theirs: str = "–"  # the paper's figure
     ours: str = "not played here yet"  # the measured one with its interval; without a run, the reason
-    verdict: Verdict = "not run"
+    verdict: str = "not run"  # of REASONS
     units: Mapping[str, Collection[Any]] = field(default_factory=dict)  # values of columns that it rests on
     setting: str = ""  # model or setting of the measurement, if not the paper's
-    reasons: Mapping[Verdict, str] = field(default_factory=dict)  # in place of the verdict's usual reason
+    reasons: Mapping[str, str] = field(default_factory=dict)  # in place of the verdict's usual reason
     seeds: str = ""  # of its comparisons, where they have unequal numbers
 
     @property
@@ -85,3 +71,8 @@ class Conclusion:
     paragraph: str
     claims: tuple[Claim, ...] = ()
     tables: tuple[Table, ...] = ()
+
+
+def listed(sentences, points):
+    """Return a paragraph's sentences, and its points below them."""
+    return sentences + "\n" * bool(points) + "".join(f"\n- {point}" for point in points)

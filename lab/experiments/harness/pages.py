@@ -1,29 +1,46 @@
-"""Results as Markdown: a picture, tables, and sentences."""
+"""Results as Markdown and SVG, by the templates."""
+
+import html
+import re
+from collections import Counter
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from aoi_fl.lab.experiments.harness.account import hours
+from aoi_fl.lab.experiments.harness.findings import REASONS
 
 
-def written(experiment, found):
-    """Return an experiment's source and picture, verdicts, tables, and sentences."""
-    parts = [f"{experiment.source}.", f"![{experiment.title}]({experiment.name}.png)"]
-    if found.claims:
-        parts.append(table(("verdict", "claim", "paper", "ours"), [_verdict(claim) for claim in found.claims]))
-    parts += [f"{shown.caption}:\n\n{table(shown.head, shown.rows)}" for shown in found.tables]
-    return "".join(f"{part}\n\n" for part in (*parts, found.paragraph) if part)
+def render(file, **values):
+    """Return a file's content by its template."""
+    found = templates(Path(__file__).parents[1], inline=_inline, counts=_counts, cell=_cell, hours=hours)
+    return found.get_template(f"{file}.j2").render(values)
 
 
-def listed(sentences, points):
-    """Return a paragraph's sentences, and its points below them."""
-    return sentences + "\n" * bool(points) + "".join(f"\n- {point}" for point in points)
+def templates(folder, **filters):
+    """Return the templates of a folder, which have these filters."""
+    found = Environment(
+        loader=FileSystemLoader(folder / "templates"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    found.filters |= filters
+    return found
 
 
-def table(head, rows):
-    """Return a table; line breaks and bars, as in |t|, would end a cell, and are removed or escaped."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+def _inline(text):
+    """Return Markdown's text and code as HTML on one line."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(" ".join(text.split()), quote=False))
 
 
-def _verdict(claim):
-    return (f"**{claim.judgement}**: {claim.reason}", f"{claim.claim} ({claim.source})", claim.theirs, claim.ours)
+def _counts(lines):
+    """Return the number of claims of each verdict."""
+    of = Counter(line["claim"].verdict for line in lines)
+    return ", ".join(f"{of[verdict]} {verdict}" for verdict in REASONS if of[verdict])
 
 
 def _cell(text):
+    """Return a table's cell; line breaks and bars, as in |t|, would end it, and are removed or escaped."""
     return " ".join(text.split()).replace("|", "\\|")

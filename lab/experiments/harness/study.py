@@ -1,6 +1,6 @@
 """Studies: planned comparisons in paired runs, on a page of one picture, one table and three sentences.
 
-A run is a single row. Runs of one seed form a pair. The hypotheses are rows of ``experiments.toml``, so a commit dates
+A run is a single row. Runs of one seed form a pair. The hypotheses are in files of ``rows/``, so a commit dates
 them.
 """
 
@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, spread
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE, beside, lines
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE
 from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL
@@ -70,7 +70,7 @@ class Study(Experiment):
 
     cases: Sequence[str]
     policies: Sequence[str]  # the first is the base of the table and the picture
-    measures: Sequence[Measure]
+    measures: Mapping[str, Measure]  # by column
     contrasts: Mapping[str, Sequence[Contrast]]  # that decide each claim
     about: str  # the page's sentences on the setting, with the names of settings in braces
     in_all = False
@@ -79,7 +79,7 @@ class Study(Experiment):
 
     def __init__(self, *, measures=MappingProxyType({}), hypotheses=(), **row):
         super().__init__(**row)
-        self.measures = [Measure(column, **fields) for column, fields in measures.items()]
+        self.measures = {column: Measure(column, **fields) for column, fields in measures.items()}
         self.contrasts, self.claims = {}, {}
         usual = {"source": OURS, "ours": "no seed is complete", "cases": self.cases, "base": self.policies[0]}
         for fields in chain.from_iterable(map(spread, hypotheses)):
@@ -107,13 +107,13 @@ class Study(Experiment):
     def conclude(self, rows, settings):
         """Compare each policy with the base, in pairs, and judge the hypotheses."""
         lines = [
-            [case, policy, str(len(runs)), *self._cells(rows, case, policy, runs)]
+            [case, policy, str(len(runs)), *self._cells(rows, case, policy)]
             for case in self.cases
             for policy in self.policies
-            if (runs := runs_of(rows, case, policy))
+            if (runs := by_seed(rows, case=case, policy=policy))
         ]
         head = ["case", "policy", "seeds"]
-        for measure in self.measures:
+        for measure in self.measures.values():
             head += [measure.label, *(["the same above the base's"] if measure.compared else [])]
         caption = f"Means over seeds with 95 % intervals; the base is {self.policies[0]}, in pairs of equal seed"
         claims = tuple(self._judged(claim, self.contrasts[key], rows) for key, claim in self.claims.items())
@@ -127,61 +127,58 @@ class Study(Experiment):
 
     def plot(self, rows, settings, figure):
         """Draw each policy's difference from the base, with its interval, and each seed as a dot."""
-        drawn = [measure for measure in self.measures if measure.drawn]
+        base, drawn = self.policies[0], [measure for measure in self.measures.values() if measure.drawn]
         there = [
             (case, policy)
-            for case in self.cases
-            for policy in self.policies[1:]
-            if runs_of(rows, case, policy) and runs_of(rows, case, self.policies[0])
+            for case, policy in self.pairs
+            if policy != base and values(rows, case, policy, drawn[0], base)
         ]
         figure.set_figheight(_MARGIN + _LINE * max(len(there), 2))
         for axes, measure in zip(figure.subplots(1, len(drawn), sharey=True, squeeze=False)[0], drawn, strict=True):
-            lines(axes, [policy if len(self.cases) == 1 else f"{case}: {policy}" for case, policy in there])
+            axes.axvline(0, color=COLOURS[0])
+            names = [policy if len(self.cases) == 1 else f"{case}: {policy}" for case, policy in there]
+            axes.set_yticks(range(len(there)), names)
+            axes.set_ylim(len(there) - 0.5, -0.5)
             if measure.margin:
                 axes.axvspan(-measure.margin, measure.margin, color="#E3E3E3")
             for place, (case, policy) in enumerate(there):
                 colour = COLOURS[self.policies.index(policy) % len(COLOURS)]
-                apart = above(rows, case, policy, self.policies[0], measure)
+                apart = values(rows, case, policy, measure, base)
                 found = interval([d for d in apart if math.isfinite(d)])
                 if not found.count:
                     axes.text(0, place, NOT_BY_ALL, va="center", color="#606060")
                     continue
-                beside(axes, place, found, apart, colour)
-            axes.set_xlabel(f"{textwrap.fill(measure.label, _WIDE)}\nabove {self.policies[0]}", fontsize=SIZE)
+                axes.plot(apart, [place] * len(apart), ".", color=colour, alpha=0.4)
+                axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, marker="o", color=colour)
+            axes.set_xlabel(f"{textwrap.fill(measure.label, _WIDE)}\nabove {base}", fontsize=SIZE)
 
-    def _cells(self, rows, case, policy, runs):
-        cells = []
-        for measure in self.measures:
-            cells.append(_shown([_value(row, measure) for row in runs.values()], measure.digits))
+    def _cells(self, rows, case, policy):
+        cells, base = [], self.policies[0]
+        for measure in self.measures.values():
+            cells.append(_shown(values(rows, case, policy, measure), measure.digits))
             if measure.compared:
-                base = self.policies[0]
-                cells.append("" if policy == base else _shown(above(rows, case, policy, base, measure), measure.digits))
+                above = values(rows, case, policy, measure, base)
+                cells.append("" if policy == base else _shown(above, measure.digits))
         return cells
-
-    def _measure(self, column):
-        return next(measure for measure in self.measures if measure.column == column)
 
     def _judged(self, claim, contrasts, rows):
         """Judge a claim by its contrasts: undecided until all planned seeds are complete."""
         found, shown, decided = [], [], True
         for contrast in contrasts:
-            measure, runs = self._measure(contrast.column), runs_of(rows, contrast.case, contrast.policy)
-            if contrast.base:
-                values = above(rows, contrast.case, contrast.policy, contrast.base, measure)
-            else:
-                values = [_value(row, measure) for row in runs.values()]
-            if len(values) < 2:
+            measure = self.measures[contrast.column]
+            gains = values(rows, contrast.case, contrast.policy, measure, contrast.base)
+            if len(gains) < 2:
                 decided = False
                 continue
-            count = f"; {len(values)} of {self.planned} planned seeds" if len(values) < self.planned else ""
-            missed = sum(not math.isfinite(v) for v in values)
+            count = f"; {len(gains)} of {self.planned} planned seeds" if len(gains) < self.planned else ""
+            missed = sum(not math.isfinite(v) for v in gains)
             against = contrast.base and f" above {contrast.base}'s"
             where = f" ({contrast.case})" if len(self.cases) > 1 else ""
             shown.append(
-                f"{measure.label} of {contrast.policy}{against}: {_shown(values, measure.digits)}{where}{count}"
+                f"{measure.label} of {contrast.policy}{against}: {_shown(gains, measure.digits)}{where}{count}"
             )
             decided &= not missed and not count
-            found.append(interval([contrast.wanted * (v - contrast.bound) for v in values]))
+            found.append(interval([contrast.wanted * (v - contrast.bound) for v in gains]))
         if not shown:
             return claim
         ours = "; ".join(dict.fromkeys(shown))  # a margin on both sides is two contrasts
@@ -193,7 +190,7 @@ class Study(Experiment):
 
     def _progress(self, rows):
         """Return the progress of an unfinished experiment."""
-        counts = [len(runs_of(rows, *pair)) for pair in self.pairs]
+        counts = [len(by_seed(rows, case=case, policy=policy)) for case, policy in self.pairs]
         if min(counts) >= self.planned:
             return ""
         least, most = min(counts), max(counts)
@@ -206,15 +203,13 @@ def rounded(digits, **values):
     return {name: None if value is None else round(float(value), digits) for name, value in values.items()}
 
 
-def runs_of(rows, case, policy):
-    """Return the runs of a policy in a case, by seed in ascending order."""
-    return {seed: run[-1] for seed, run in by_seed(rows, case=case, policy=policy).items()}
-
-
-def above(rows, case, policy, base, measure):
-    """Return a policy's measure minus a base's, for the seeds of both; NaN where a run has no value."""
-    runs, others = (runs_of(rows, case, name) for name in (policy, base))
-    return [_value(runs[seed], measure) - _value(others[seed], measure) for seed in runs if seed in others]
+def values(rows, case, policy, measure, base=""):
+    """Return a policy's measure, minus a base's for the seeds of both if there is one; NaN where a run has no value."""
+    runs, others = (
+        {seed: _value(run[-1], measure) for seed, run in by_seed(rows, case=case, policy=name).items()}
+        for name in (policy, base)
+    )
+    return [value - others[seed] for seed, value in runs.items() if seed in others] if base else [*runs.values()]
 
 
 def _value(row, measure):

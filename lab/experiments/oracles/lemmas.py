@@ -7,6 +7,7 @@ printed, with its comparisons counted.
 from dataclasses import replace
 from functools import cmp_to_key
 from itertools import combinations, product
+from math import comb
 
 import numpy as np
 from scipy.special import log_softmax
@@ -25,19 +26,18 @@ _SIZES = (100, 1000, 10_000, 100_000)
 
 
 def random_rounds(sizes, per_round):
-    """Yield (probability, (n,) weights) of every round of random selection, Policy 1."""
-    subsets = list(combinations(range(len(sizes)), per_round))
-    for subset in subsets:
-        weights = np.zeros(len(sizes))
-        weights[list(subset)] = sizes[list(subset)] / sizes[list(subset)].sum()
-        yield 1 / len(subsets), weights
+    """Return (J,) probabilities and (J, n) weights of the rounds of random selection, Policy 1."""
+    chosen = np.zeros((comb(len(sizes), per_round), len(sizes)))
+    for row, subset in zip(chosen, combinations(range(len(sizes)), per_round), strict=True):
+        row[list(subset)] = sizes[list(subset)]
+    return np.full(len(chosen), 1 / len(chosen)), chosen / chosen.sum(axis=1, keepdims=True)
 
 
 def proportional_rounds(sizes, per_round):
-    """Yield (probability, (n,) weights) of every round of proportional selection with replacement, Policy 2."""
-    shares = sizes / sizes.sum()
-    for drawn in product(range(len(sizes)), repeat=per_round):
-        yield np.prod(shares[list(drawn)]), np.bincount(drawn, minlength=len(sizes)) / per_round
+    """Return (J,) probabilities and (J, n) weights of the rounds of proportional selection, Policy 2."""
+    clients = np.arange(len(sizes))
+    drawn = np.array([*product(clients, repeat=per_round)])
+    return (sizes / sizes.sum())[drawn].prod(axis=1), (drawn[..., None] == clients).mean(axis=1)
 
 
 def _row(what, left, right, seed=1, **more):
@@ -53,10 +53,9 @@ def equal_sizes():
             ("proportional", proportional_rounds, (1 - 1 / n) / m),
         ):
             if policy == "random" or n**m <= 10_000:
-                played = list(rounds(np.full(n, 7.0), m))
-                square = sum(chance * (weights @ weights) for chance, weights in played)
-                mean = sum(chance * weights for chance, weights in played)
-                rows.append(_row(policy, square - mean @ mean, printed))
+                chances, weights = rounds(np.full(n, 7.0), m)
+                mean = chances @ weights
+                rows.append(_row(policy, chances @ (weights**2).sum(axis=1) - mean @ mean, printed))
     return rows
 
 
@@ -83,21 +82,19 @@ def sampled(seed):
     m = rng.integers(1, n)
     sizes, vectors = rng.integers(1, 20, n).astype(float), rng.normal(size=(n, _DIMENSION))
     vectors *= rng.uniform(0, 3, (n, 1))  # lengths that differ
-    played = list(random_rounds(sizes, m))
-    gamma = sum(chance * weights**2 for chance, weights in played)
-    squares = (vectors**2).sum(axis=1)
-    left = sum(chance * ((weights @ vectors) ** 2).sum() for chance, weights in played) / m
-    inside = sum(chance * (gamma * squares)[weights > 0].sum() for chance, weights in played)
-    mean = sum(chance * weights for chance, weights in played)
+    chances, weights = random_rounds(sizes, m)
+    averages, squares, optimum = weights @ vectors, (vectors**2).sum(axis=1), rng.normal(size=_DIMENSION)
+    gamma, mean = chances @ weights**2, chances @ weights
     sigma = (gamma - mean**2).sum()
-    apart = sum(chance * ((weights @ vectors - vectors[weights > 0]) ** 2).sum() for chance, weights in played)
-    largest, optimum = squares.max(), rng.normal(size=_DIMENSION)
-    near = sum(chance * ((weights @ vectors - optimum) ** 2).sum() for chance, weights in played)
-    away = sum(chance * (weights @ ((vectors - optimum) ** 2).sum(axis=1)) for chance, weights in played)
+    left = chances @ (averages**2).sum(axis=1) / m
+    inside = chances @ ((weights > 0) @ (gamma * squares))
+    apart = chances @ (((averages[:, None] - vectors) ** 2).sum(axis=2) * (weights > 0)).sum(axis=1)
+    near = chances @ ((averages - optimum) ** 2).sum(axis=1)
+    away = mean @ ((vectors - optimum) ** 2).sum(axis=1)
     return [
         _row("lemma 2, over S", left, inside, seed),
         _row("lemma 2, over all clients", left, gamma @ squares, seed),
-        _row("lemma 3", apart / m, 16 * largest * m * (sigma + 1), seed),  # ηK is in the updates
+        _row("lemma 3", apart / m, 16 * squares.max() * m * (sigma + 1), seed),  # ηK is in the updates
         _row("lemma 4", near, away, seed),
     ]
 

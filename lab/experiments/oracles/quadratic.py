@@ -9,9 +9,7 @@ from scipy import stats
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.oracles.bounds import FedAvgConstants, aged_bound, fedavg_bound
-from aoi_fl.lab.experiments.oracles.markov_chain import markov_weight_variance
-from aoi_fl.lab.experiments.oracles.weight_laws import random_law
-from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance
+from aoi_fl.lab.experiments.oracles.weight_laws import weight_law
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.convergence import ConvergenceConstants
@@ -74,11 +72,7 @@ def federated_averaging(seeds, marks):
 
 def weight_variance(policy):
     """Return Σ of a policy (Theorems 3 to 5)."""
-    if policy == "random":
-        return random_law(_SIZES, PER_ROUND)[1]
-    if policy == "proportional":
-        return proportional_weight_variance(_SIZES, PER_ROUND)
-    return markov_weight_variance(setting.policy(policy, 0, **_KEYS))
+    return weight_law(policy, _SIZES, PER_ROUND).variance
 
 
 def choosing_by_loss(seeds, rounds):

@@ -53,33 +53,24 @@ def thresholds(seeds):
     Eq. (25) of Xu et al. 2024 has the age H = ⌊−½ + √(¼ + 2λp/(Bφ))⌋ from which on a refresh is worth the charge λ;
     print lost the floor.
     """
-    rngs = [np.random.default_rng([seed, 25]) for seed in seeds]
-    sensitivity, payment, budget, wanted = (
-        np.array([draw(rng) for rng in rngs])
-        for draw in (
-            lambda rng: 1.0 - rng.random(),
-            lambda rng: rng.uniform(5, 15),
-            lambda rng: rng.choice(BUDGETS),
-            lambda rng: rng.uniform(0.2, _OLDEST - 10),
-        )
-    )
+    rngs = (np.random.default_rng([seed, 25]) for seed in seeds)
+    sensitivity, payment, budget, wanted = np.array(
+        [(1.0 - rng.random(), rng.uniform(5, 15), rng.choice(BUDGETS), rng.uniform(0.2, _OLDEST - 10)) for rng in rngs]
+    ).T
     cost = budget * sensitivity / payment
     charge = cost * wanted * (wanted + 1) / 2  # so that thresholds are spread evenly
     selecting = selecting_ages(cost, charge, _OLDEST)
     roots = -0.5 + np.sqrt(0.25 + 2 * charge / cost)
-    rows = []
-    for j, seed in enumerate(seeds):
-        first = int(selecting[j].argmax())
-        rows.append(
-            {
-                "seed": seed,
-                "root": roots[j],
-                "floor": int(roots[j]),
-                "optimal": first,
-                "structured": int(selecting[j, first:].all()),
-            },
-        )
-    return rows
+    return [
+        {
+            "seed": seed,
+            "root": root,
+            "floor": int(root),
+            "optimal": (first := int(selects.argmax())),
+            "structured": int(selects[first:].all()),
+        }
+        for seed, root, selects in zip(seeds, roots, selecting, strict=True)
+    ]
 
 
 def ratio(clients, budget, seed, rounds):

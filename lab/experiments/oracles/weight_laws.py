@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Floats
 from aoi_fl.lab.experiments.oracles.markov_chain import markov_weight_variance
 from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_moments
@@ -21,11 +22,13 @@ class WeightLaw:
 
     Attributes
     ----------
+    variance : Σ
     square : E[Σ_i ω_i(t)²]
     products : (H,) E[Σ_i ω_i(t) ω_i(t+h)] for lags h = 1 … H; one entry where all lags are alike
     clients : n
     """
 
+    variance: float
     square: float
     products: Floats
     clients: int
@@ -43,22 +46,28 @@ class WeightLaw:
         return self.square - mean_square
 
 
-def random_law(sizes, per_round):
-    """Return the law and Σ of random exactly-k selection with weights d_i/Σ_S d_j (Theorem 3)."""
-    square, means_square = random_weight_moments(sizes, per_round)
-    return WeightLaw(square, np.array([means_square]), len(sizes)), square - means_square
+def weight_law(policy, sizes, per_round, lags=1):
+    """Return the law of a policy by its name, for lags up to the given one.
+
+    Random exactly-k selection has weights d_i/Σ_S d_j (Theorem 3). Proportional selection has k draws with replacement,
+    weights l/k, and Σ = Σ q_i(1−q_i)/k (Theorem 4).
+    """
+    clients = len(sizes)
+    if policy == "random":
+        square, means_square = random_weight_moments(sizes, per_round)
+        return WeightLaw(square - means_square, square, np.array([means_square]), clients)
+    if policy == "proportional":
+        shares = sizes / sizes.sum()
+        variance, means_square = proportional_weight_variance(sizes, per_round), shares @ shares
+        return WeightLaw(variance, variance + means_square, np.array([means_square]), clients)
+    if policy == setting.SYSTEMATIC:
+        return _systematic_law(clients, per_round, lags)
+    keys = {"num-clients": clients, "clients-per-round": per_round}
+    return _markov_law(setting.policy(policy, 0, **keys), lags)
 
 
-def proportional_law(sizes, per_round):
-    """Return the law and Σ = Σ q_i(1−q_i)/k of k draws with replacement, weights l/k (Theorem 4)."""
-    shares = sizes / sizes.sum()
-    variance = proportional_weight_variance(sizes, per_round)
-    means_square = shares @ shares
-    return WeightLaw(variance + means_square, np.array([means_square]), len(sizes)), variance
-
-
-def systematic_law(clients, per_round, lags):
-    """Return the law and Σ = 1/k − 1/n of systematic participation with spread phases: k clients, 1/k each.
+def _systematic_law(clients, per_round, lags):
+    """Return the law of systematic participation with spread phases: k clients, 1/k each, Σ = 1/k − 1/n.
 
     Y_T, how often a client takes part in T rounds, has Var(Y_T) in closed form, and P(in rounds t and t+h) is half its
     second difference at h, plus r².
@@ -66,11 +75,11 @@ def systematic_law(clients, per_round, lags):
     rate = per_round / clients
     spread = np.array([0.0, *StrideLaw(rate).window_variances(range(1, lags + 2))])
     both = rate**2 + (spread[2:] - 2 * spread[1:-1] + spread[:-2]) / 2
-    return WeightLaw(1 / per_round, clients * both / per_round**2, clients), 1 / per_round - 1 / clients
+    return WeightLaw(1 / per_round - 1 / clients, 1 / per_round, clients * both / per_round**2, clients)
 
 
-def markov_law(policy, lags):
-    """Return the law and Σ (Theorem 5) of a Markov policy with weights 1/|S| from the stationary start.
+def _markov_law(policy, lags):
+    """Return the law of a Markov policy (Theorem 5) with weights 1/|S| from the stationary start.
 
     Clients are independent. With r = 1/E[X] and u_h the probability of taking part h rounds after doing so,
     E[ω_i(t)ω_i(t+h)] = r u_h E[1/((1+A)(1+B))], A and B being how many of the others take part in either round; and
@@ -88,4 +97,4 @@ def markov_law(policy, lags):
         form = (1 - 2 * rate + both) + one * (x[:, None] + x[None, :]) + both * x[:, None] * x[None, :]
         products[h - 1] = n * both * (gauss @ form ** (n - 1) @ gauss)
     variance = markov_weight_variance(policy)
-    return WeightLaw(variance + 1 / n, products, n), variance
+    return WeightLaw(variance, variance + 1 / n, products, n)

@@ -6,12 +6,7 @@ from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import pick
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval, share
 from aoi_fl.lab.experiments.harness.verdicts import side
-from aoi_fl.lab.experiments.oracles.weight_laws import (
-    markov_law,
-    proportional_law,
-    random_law,
-    systematic_law,
-)
+from aoi_fl.lab.experiments.oracles.weight_laws import weight_law
 from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance
 from aoi_fl.science.sizes import make_sizes
 
@@ -23,14 +18,8 @@ _ESTIMATES = ("variance", "dispersion")
 
 @cache
 def law(policy):
-    """Return the exact law of a policy's weights, and its Σ."""
-    if policy == "random":
-        return random_law(setting.sizes(), setting.PER_ROUND)
-    if policy == "proportional":
-        return proportional_law(setting.sizes(), setting.PER_ROUND)
-    if policy == setting.SYSTEMATIC:
-        return systematic_law(setting.CLIENTS, setting.PER_ROUND, _MARKS[-1])
-    return markov_law(setting.markov(policy), _MARKS[-1])
+    """Return the exact law of a policy's weights."""
+    return weight_law(policy, setting.sizes(), setting.PER_ROUND, _MARKS[-1])
 
 
 @cache
@@ -39,7 +28,7 @@ def draws_above():
 
     Both are closed forms, Theorems 4 and 5; the latter does not depend on sizes.
     """
-    sigma = law("markov-optimal")[1]
+    sigma = law("markov-optimal").variance
     return sum(
         proportional_weight_variance(make_sizes(setting.SIZES, setting.CLIENTS, seed), setting.PER_ROUND) > sigma
         for seed in range(1, _DRAWS + 1)
@@ -61,9 +50,9 @@ class LoadVariance(setting.PolicyFigure):
         laws = {policy: law(policy) for policy in self.policies}
         marks = _marks(settings["rounds"])
         points = []
-        for policy, (weights, _) in laws.items():
+        for policy, of in laws.items():
             for t in marks:
-                exact = {"variance": weights.estimate(t), "dispersion": weights.dispersion}
+                exact = {"variance": of.estimate(t), "dispersion": of.dispersion}
                 points += [(pick(rows, column, policy=policy, rounds=t), exact[column]) for column in exact]
         met = agreement(points)
         last = marks[-1]
@@ -73,15 +62,15 @@ class LoadVariance(setting.PolicyFigure):
         lines = [
             [
                 p,
-                f"{sigma:.4f}",
+                f"{of.variance:.4f}",
                 ours[p][0].show(4),
-                f"{weights.dispersion:.4f}",
+                f"{of.dispersion:.4f}",
                 ours[p][1].show(4),
                 f"{_THEIRS.get(p, '')}",
             ]
-            for p, (weights, sigma) in laws.items()
+            for p, of in laws.items()
         ]
-        sigma = {p: s for p, (_, s) in laws.items()}
+        sigma = {p: of.variance for p, of in laws.items()}
         at = ", ".join(f"{p} {ours[p][0].show(4)}" for p in laws)
         ahead = [
             _ahead(rows, last, markov, rival)

@@ -170,6 +170,6 @@ def jumps(curve):
 
 def _later(times, others):
     """Write by how many rounds, and by what share, times are later than others."""
-    if not (np.isfinite(times).all() and np.isfinite(others).all()):
+    if not np.isfinite([times, others]).all():
         return f"{NOT_BY_ALL}, p = {earlier(times, others).chance:.2g}"
     return f"{difference(times, others).show(1)} rounds, {ratio(times, others).percent()}"

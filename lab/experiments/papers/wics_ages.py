@@ -38,12 +38,6 @@ def gain(rows, measure, rival, **where):
     return interval(by_seed(rows, percent, **where))
 
 
-def above_floor(rows):
-    """Return by how many percent WICS's P2 is above the floor, instance by instance, each summed over the settings."""
-    found, floors = (by_seed(rows, itemgetter(column)) for column in ("p2 wics", "floor"))
-    return [100 * (p2_ / floor - 1) for p2_, floor in zip(found, floors, strict=True)]
-
-
 def by_seed(rows, value, **where):
     """Return a value of each instance, its mean over the settings chosen."""
     return [np.mean([value(row) for row in run]) for run in base.by_seed(rows, **where).values()]
@@ -125,6 +119,9 @@ class WicsAges(Instances):
         random = {p: [interval(above_random(rows, p, **cell)) for cell in cells] for p in _BEATING}
         printed, summed = rises(rows, divided=True), rises(rows, divided=False)
 
+        def lower(groups):
+            return side([*chain.from_iterable(groups)], -1)
+
         def above(measure):
             found = gains[measure]
             return "; ".join(
@@ -136,11 +133,11 @@ class WicsAges(Instances):
         claims = {
             "p2": (
                 f"P2 above each rival's, ratio of sums: {above('p2')}",
-                side(list(chain(*gains["p2"].values())), -1),
+                lower(gains["p2"].values()),
             ),
             "age": (
                 f"above each rival's, ratio of sums: {above('weighted_age')}",
-                side(list(chain(*gains["weighted_age"].values())), -1),
+                lower(gains["weighted_age"].values()),
             ),
             "closest": (
                 "nearest beyond chance, by the distance on the same instance: "
@@ -149,7 +146,7 @@ class WicsAges(Instances):
                     f"distance {interval(distances(rows, p)).show(4)}"
                     for p in RIVALS
                 ),
-                side(list(chain(*apart["abs"])), -1),
+                lower(apart["abs"]),
             ),
             "random": (
                 "difference from Random on the same instance: "
@@ -158,7 +155,7 @@ class WicsAges(Instances):
                     f"{len(cells)} settings, higher in {beyond(random[p], 1)})"
                     for p in _BEATING
                 ),
-                side(list(chain(*random.values())), -1),
+                lower(random.values()),
             ),
             "rises": (
                 f"under WICS, from one N to the next at equal B, the paper's formula rises beyond chance in "
@@ -176,5 +173,6 @@ class WicsAges(Instances):
             [f"{ageing}, f(j) = {formula}", sums(rows, ageing, "linear", ageing).percent()]
             for ageing, formula in _AGEINGS.items()
         ]
-        floor, instances = interval(above_floor(rows)).show(1, " %"), len(rows) // len(cells)
-        return self.concluded(claims, lines, costs, floor=floor, instances=instances, **settings)
+        ratios = zip(*(by_seed(rows, itemgetter(column)) for column in ("p2 wics", "floor")), strict=True)
+        floor = interval([100 * (found / floor - 1) for found, floor in ratios]).show(1, " %")
+        return self.concluded(claims, lines, costs, floor=floor, instances=len(rows) // len(cells), **settings)

@@ -55,7 +55,7 @@ class WicsBudget(Experiment):
                 f"{n}: {c.show(4)}" for n, c in found.items()
             )
             claims[model] = ours, elsewhere(side(found.values(), -1))
-        return Conclusion(self.text.format_map(settings), self.judged(**claims), tables)
+        return Conclusion(self.worded(**settings), self.judged(**claims), tables)
 
 
 def _table(rows, model, dataset):

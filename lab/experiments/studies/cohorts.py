@@ -5,13 +5,13 @@ import numpy as np
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.study import Study, rounded
+from aoi_fl.lab.experiments.studies.unequal import POLICIES
 from aoi_fl.science.load import pairs_met
 from aoi_fl.science.rates import equal_rates
-from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
 
-_PER_ROUND = setting.PER_ROUND
-_JITTER = 0.2
+_SORTED = "sorted by label"
+_SPREAD = {"random": "random", "spread": "systematic size", "spread, jitter 0.2": "systematic jitter"}  # in POLICIES
 
 
 def sorted_phases(labels):
@@ -24,31 +24,23 @@ def sorted_phases(labels):
     return phases
 
 
-def _sorted(there, seed):
+def _policy(name, there, seed):
+    if name != _SORTED:
+        return POLICIES[_SPREAD[name]][0](there.sizes, seed)
     labels = [part.y.numpy() for part in there.parts]
-    return SystematicPolicy(equal_rates(len(labels), _PER_ROUND), sorted_phases(labels), 0.0, seed)
-
-
-_MAKE = {
-    "random": lambda there, seed: RandomSelector(_PER_ROUND, seed),
-    "spread": lambda there, seed: SystematicPolicy.equal(len(there.sizes), _PER_ROUND, "spread", 0.0, seed),
-    "spread, jitter 0.2": lambda there, seed: SystematicPolicy.equal(
-        len(there.sizes), _PER_ROUND, "spread", _JITTER, seed
-    ),
-    "sorted by label": _sorted,
-}
+    return SystematicPolicy(equal_rates(len(labels), setting.PER_ROUND), sorted_phases(labels), 0.0, seed)
 
 
 class Cohorts(setting.Trained, Study):
     """Systematic participation with cohorts of 1, 5 and 15 clients, spread, jittered and sorted by label."""
 
-    policies = tuple(_MAKE)
+    policies = (*_SPREAD, _SORTED)
 
     def play(self, unit, options):
         """Train along the policy's selections, and return the second half's accuracy."""
         chosen, seed, n = self.settings(options), unit["seed"], int(unit["case"].split(",")[0].removeprefix("n "))
         there = dealt_as(chosen, options, seed, chosen["partition"], n)
-        history = there.history(_MAKE[unit["policy"]](there, seed), chosen["num-server-rounds"], "size")
+        history = there.history(_policy(unit["policy"], there, seed), chosen["num-server-rounds"], "size")
         found = there.tested(history, range(history.rounds // 2 + 1, history.rounds + 1))
         met = pairs_met(history, (history.rounds,))[history.rounds]
         ends = {"worst": min(found), "final": found[-1]}

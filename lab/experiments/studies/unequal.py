@@ -16,7 +16,7 @@ from aoi_fl.science.selection import ProportionalSelector, RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
 
 _FIRST_SEED = 6  # a pilot, after which the levels of accuracy were chosen, had seeds 1 to 5
-_CLIENTS, _PER_ROUND = setting.CLIENTS, setting.PER_ROUND
+_PER_ROUND = setting.PER_ROUND
 _SEEDS = 10
 _JITTER = 0.2
 
@@ -33,7 +33,7 @@ def _rates(sizes):
 
 
 def _jittered(jitter):
-    return lambda sizes, seed: SystematicPolicy.equal(_CLIENTS, _PER_ROUND, "spread", jitter, seed)
+    return lambda sizes, seed: SystematicPolicy.equal(len(sizes), _PER_ROUND, "spread", jitter, seed)
 
 
 # Each policy, made from the clients' sizes and the seed, with its weights; None: those that are the policy's own.

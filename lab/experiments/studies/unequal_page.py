@@ -32,11 +32,6 @@ def curves(ours, base, column="accuracy"):
     return own, theirs
 
 
-def a_round(of):
-    """Return the data of a round, seed by seed."""
-    return [np.mean([row["data"] for row in run]) for run in of.values()]
-
-
 def ends(of, column):
     """Return a column's value after the last round, seed by seed."""
     return [run[-1][column] for run in of.values()]
@@ -132,7 +127,7 @@ def _passed(played):
 def _line(policy, ours, base):
     own, theirs = curves(ours, base)
     times, others = reached(own, TARGET), reached(theirs, TARGET)
-    all_there = np.isfinite(times).all() and np.isfinite(others).all()
+    all_there = np.isfinite([times, others]).all()
     at = ratio(times, others).percent() if all_there else f"{NOT_BY_ALL}, p = {earlier(times, others).chance:.2g}"
     end = interval(100 * (own[:, -1] - theirs[:, -1]))
     moves = [later(ours, base), later(ours, base, at_equal_data=True)]
@@ -143,7 +138,7 @@ def _line(policy, ours, base):
         policy,
         str(len(ours)),
         "" if same else shown[0],
-        interval(a_round(ours)).show(2),
+        interval([np.mean([row["data"] for row in run]) for run in ours.values()]).show(2),
         "" if same else shown[1],
         "" if same else at,
         "" if same else end.show(2, " points"),
