@@ -7,7 +7,6 @@ client without the file starts from zero.
 """
 
 import io
-import logging
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,9 +20,8 @@ from numpy.typing import NDArray
 from aoi_fl.client.state import keep, kept
 from aoi_fl.protocol import ParticipationRequest, coding, npy
 from aoi_fl.protocol.arrays import model_key, to_record
+from aoi_fl.protocol.log import logger
 from aoi_fl.science.age import ClientAge
-
-logger = logging.getLogger("flwr")
 
 
 def _read(path: Path, place: Path) -> dict[str, NDArray[Any]] | None:

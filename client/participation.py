@@ -6,7 +6,6 @@ These functions see the messages that Flower's own strategies send, without our 
 pass unchanged.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, TypeAlias, TypeVar
@@ -20,6 +19,7 @@ from aoi_fl.client.member import Introduce, MakeSource, Member, reply_with
 from aoi_fl.client.promises import Forbidden, is_bound
 from aoi_fl.flower.errors import CLIENT_APP_RAISED
 from aoi_fl.protocol import FORMER_CLIENT, packing
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.own_code import is_stop, surviving
 from aoi_fl.science.errors import ConfigError
 
@@ -27,8 +27,6 @@ TrainMany: TypeAlias = Callable[[Sequence[Message], Sequence[Context]], Sequence
 AtOnce: TypeAlias = Callable[[Message, Context], int]
 S = TypeVar("S", bound=MakeSource)
 F = TypeVar("F")
-
-logger = logging.getLogger("flwr")
 
 
 class ClientApp(flwr.clientapp.ClientApp):

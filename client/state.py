@@ -10,7 +10,6 @@ rollback journal, five times with a write-ahead log; this module waits twice (do
 import fcntl
 import hashlib
 import json
-import logging
 import math
 import os
 import re
@@ -27,6 +26,7 @@ from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 from aoi_fl.protocol import MAX_AGE
 from aoi_fl.protocol.files import read_regular, regular, sync
+from aoi_fl.protocol.log import logger
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.errors import NAMES, ConfigError, refusing
 
@@ -36,7 +36,6 @@ _LOOK = 0.01  # seconds between two tries to lock
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 R = TypeVar("R")
 S = TypeVar("S")
-logger = logging.getLogger("flwr")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ processes run in a sandbox and connect to ``FILE`` (``client/sandbox.py``).
 """
 
 import argparse
-import logging
 import os
 import subprocess
 import sys
@@ -47,6 +46,7 @@ from aoi_fl.client.session import Heard, take_up
 from aoi_fl.flower import supernode
 from aoi_fl.flower.superlink import free_ports, own_address
 from aoi_fl.protocol.files import absolute
+from aoi_fl.protocol.log import logger
 from aoi_fl.science.errors import ConfigError
 
 # An active SuperNode receives an answer every three seconds; gRPC then sends no keepalive pings.
@@ -60,7 +60,6 @@ ANSWER_LOOK = 0.1  # seconds between two polls for the reply of the client's own
 # Seconds before a failed SuperNode ends. Docker doubles its pause before each restart, and resets it after a container
 # that has run for ten seconds.
 PAUSE = 10.0
-logger = logging.getLogger("flwr")
 _superexecs: list[subprocess.Popen[bytes]] = []
 
 

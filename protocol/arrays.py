@@ -1,22 +1,21 @@
 """Convert arrays to Flower's records, and find model and configuration in a message."""
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
-from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.protocol import npy
+from aoi_fl.science.types import Arrays
 
 
-def to_record(arrays: Mapping[str, NDArray[Any]]) -> ArrayRecord:
+def to_record(arrays: Arrays) -> ArrayRecord:
     """Pack named arrays, in their order."""
     made = {n: Array(str(a.dtype), a.shape, "numpy.ndarray", npy.dumps(a)) for n, a in arrays.items()}
     return ArrayRecord(made)  # what Array(a) holds
 
 
-def from_record(record: ArrayRecord) -> dict[str, NDArray[Any]]:
+def from_record(record: ArrayRecord) -> Arrays:
     """Unpack named arrays, in their order."""
     return {name: npy.view(array.data).copy() for name, array in record.items()}
 

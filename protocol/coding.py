@@ -26,20 +26,19 @@ Schemes", ICML 2019, Algorithm 2 (EF-SGD, and why it converges).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.protocol import npy
 from aoi_fl.science.errors import check_choice
+from aoi_fl.science.types import AnyArray, Arrays
 
 NONE, FLOAT16, INT8 = "none", "float16", "int8"
 KINDS = (NONE, FLOAT16, INT8)
 
 _TYPES: dict[str, np.dtype[Any]] = {FLOAT16: np.dtype(np.float16), INT8: np.dtype(np.int8)}
 _LARGEST_CODE = 127
-Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,9 @@ class Coded:
     residual : the coding error of each floating array; it stays on the client
     """
 
-    codes: dict[str, NDArray[Any]]
+    codes: dict[str, AnyArray]
     scales: tuple[float, ...]
-    residual: dict[str, NDArray[Any]]
+    residual: dict[str, AnyArray]
 
 
 def checked(kind: str) -> str:
@@ -80,7 +79,7 @@ def code_type(kind: str, dtype: Any) -> np.dtype[Any]:
     return _TYPES.get(kind, own) if is_coded(own) else own
 
 
-def encode(values: NDArray[Any], kind: str) -> tuple[NDArray[Any], float]:
+def encode(values: AnyArray, kind: str) -> tuple[AnyArray, float]:
     """Return the code of finite values of any shape, and its scale (1 for float16).
 
     >>> codes, scale = encode(np.array([0.0, -2.54, 1.0]), "int8")
@@ -95,13 +94,13 @@ def encode(values: NDArray[Any], kind: str) -> tuple[NDArray[Any], float]:
     return np.asarray(np.clip(codes, -_LARGEST_CODE, _LARGEST_CODE), np.int8), float(scale)
 
 
-def decode(codes: NDArray[Any], scale: float, dtype: Any) -> NDArray[Any]:
+def decode(codes: AnyArray, scale: float, dtype: Any) -> AnyArray:
     """Return the values of a code in a floating type; a scale out of its range gives Inf or NaN.
 
     >>> decode(np.array([-127, 0, 50], np.int8), 0.02, "f8").round(2).tolist()
     [-2.54, 0.0, 1.0]
     """
-    with np.errstate(over="ignore", invalid="ignore"):
+    with npy.silent_overflow():
         return np.asarray(np.multiply(codes, np.asarray(scale).astype(dtype), dtype=dtype))
 
 
@@ -119,15 +118,15 @@ def compress(model: Arrays, trained: Arrays, residual: Arrays | None, kind: str)
     -------
     Coded, or None if the difference is not finite.
     """
-    codes: dict[str, NDArray[Any]] = {}
+    codes: dict[str, AnyArray] = {}
     scales: list[float] = []
-    left: dict[str, NDArray[Any]] = {}
+    left: dict[str, AnyArray] = {}
     for name, new in trained.items():
         if not is_coded(model[name].dtype):
             codes[name] = new
             continue
         dtype = _working_type(model[name].dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with npy.silent_overflow():
             wanted = npy.change(new, model[name], dtype)
             before = (residual or {}).get(name)
             if before is not None and (before.shape, before.dtype) == (wanted.shape, wanted.dtype):
@@ -140,7 +139,7 @@ def compress(model: Arrays, trained: Arrays, residual: Arrays | None, kind: str)
     return Coded(codes, tuple(scales) if kind == INT8 else (), left)
 
 
-def expand(model: Arrays, codes: Arrays, scales: Sequence[float]) -> dict[str, NDArray[Any]]:
+def expand(model: Arrays, codes: Arrays, scales: Sequence[float]) -> Arrays:
     """Return the arrays of a code: model + difference, in the model's types.
 
     Parameters
@@ -154,7 +153,7 @@ def expand(model: Arrays, codes: Arrays, scales: Sequence[float]) -> dict[str, N
         base = model[name]
         if is_coded(base.dtype):
             dtype = _working_type(base.dtype)
-            with np.errstate(over="ignore", invalid="ignore"):
+            with npy.silent_overflow():
                 code = np.asarray(np.add(base, decode(code, next(remaining, 1.0), dtype), dtype=dtype), base.dtype)
         arrays[name] = code
     return arrays

@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import logging
 import os
 import shutil
 import stat
@@ -13,12 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aoi_fl.protocol.log import logger
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
     import tarfile
 
-logger = logging.getLogger("flwr")
 MOST_BYTES = 1 << 24  # of a file of settings or states
 MOST_TEXT = 1 << 30  # bytes of a user's table of clients or rates
 

@@ -12,12 +12,13 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from aoi_fl.science.types import AnyArray
 
 _BLOCK = 1 << 16  # values in one check, which then fit the processor's cache
 
 
-def dumps(array: NDArray[Any]) -> bytes:
+def dumps(array: AnyArray) -> bytes:
     """Return the bytes that ``numpy.save`` would write.
 
     Raises
@@ -30,16 +31,16 @@ def dumps(array: NDArray[Any]) -> bytes:
     return b"".join((head(array), values.tobytes()))
 
 
-def head(array: NDArray[Any]) -> bytes:
+def head(array: AnyArray) -> bytes:
     """Return the bytes that ``numpy.save`` would write before an array's values."""
     return _head(array.dtype, array.shape, _columns_first(array))
 
 
-def _columns_first(array: NDArray[Any]) -> bool:
+def _columns_first(array: AnyArray) -> bool:
     return not array.flags.c_contiguous and array.flags.f_contiguous
 
 
-def view(data: bytes) -> NDArray[Any]:
+def view(data: bytes) -> AnyArray:
     """Return a read-only array over bytes in NumPy's file format, without a copy.
 
     Raises
@@ -57,7 +58,12 @@ def view(data: bytes) -> NDArray[Any]:
     return values.reshape(shape, order="F" if columns_first else "C")
 
 
-def is_finite(values: NDArray[Any]) -> bool:
+def silent_overflow() -> np.errstate:
+    """Return a context for computations whose result is checked for values that are not finite."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+def is_finite(values: AnyArray) -> bool:
     """Return whether an array has no NaN and no Inf.
 
     A sum is finite only if all its terms are, and NumPy computes it in one pass. If it overflows, and in half
@@ -66,14 +72,14 @@ def is_finite(values: NDArray[Any]) -> bool:
     if values.dtype.kind not in "fc":
         return True
     if values.itemsize > 2:
-        with np.errstate(over="ignore", invalid="ignore"):
+        with silent_overflow():
             if np.isfinite(np.add.reduce(values, axis=None)):
                 return True
     flat = values.ravel(order="K")
     return all(np.isfinite(flat[start : start + _BLOCK]).all() for start in range(0, flat.size, _BLOCK))
 
 
-def is_sound(values: NDArray[Any], before: NDArray[Any]) -> bool:
+def is_sound(values: AnyArray, before: AnyArray) -> bool:
     """Return whether all values are finite, or not finite but unchanged."""
     if is_finite(values):
         return True
@@ -83,7 +89,7 @@ def is_sound(values: NDArray[Any], before: NDArray[Any]) -> bool:
     return np.array_equal(values[strange], before[strange], equal_nan=True)
 
 
-def change(values: NDArray[Any], before: NDArray[Any], dtype: np.dtype[Any] | None = None) -> NDArray[Any]:
+def change(values: AnyArray, before: AnyArray, dtype: np.dtype[Any] | None = None) -> AnyArray:
     """Return ``values - before``, with 0 where both are the same non-finite value.
 
     The result's type is ``dtype``, by default the type of floating values, else float64.
@@ -92,7 +98,7 @@ def change(values: NDArray[Any], before: NDArray[Any], dtype: np.dtype[Any] | No
         more, up = values.astype(np.uint64) - before.astype(np.uint64), values >= before
         return np.asarray(np.where(up, more.astype(np.float64), -(np.uint64(0) - more).astype(np.float64)))
     dtype = dtype or (values.dtype if values.dtype.kind == "f" else np.dtype(np.float64))
-    with np.errstate(over="ignore", invalid="ignore"):
+    with silent_overflow():
         difference = np.asarray(np.subtract(values, before, dtype=dtype))
     if not is_finite(difference):
         alike = (values == before) | (np.isnan(values) & np.isnan(before))

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.protocol import MAX_AGE
 from aoi_fl.protocol.own_code import brief, load, looking_in, naming, unusable
@@ -21,7 +20,7 @@ from aoi_fl.science.draws import uniform
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rule import Clocks, ParticipationRule
 from aoi_fl.science.selection import sound_values
-from aoi_fl.science.types import Floats, Ints, Mask
+from aoi_fl.science.types import AnyArray, Floats, Ints, Mask
 
 _ALONE = 16  # clients that are also asked alone
 _LONGEST = 10_000  # rounds in which a rule must take part once
@@ -114,7 +113,7 @@ class OwnRule(ParticipationRule):
                     raise unusable("policy", self.name, what, remedy)
         self.long_run_rates()
 
-    def _called(self, method: str, kinds: str, *arguments: Any, most: float = 1) -> NDArray[Any]:
+    def _called(self, method: str, kinds: str, *arguments: Any, most: float = 1) -> AnyArray:
         with naming("policy", self.name, f"{method} raised"):
             given = getattr(self._rule, method)(*arguments)
             given = given if isinstance(given, np.ma.MaskedArray) else np.asarray(given)

@@ -1,15 +1,13 @@
 """What a round leaves behind: plain records that a strategy hands to its observer."""
 
-import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from flwr.app import ArrayRecord
-from numpy.typing import NDArray
 
-logger = logging.getLogger("flwr")
+from aoi_fl.protocol.log import logger
+from aoi_fl.science.types import Arrays
 
 # The parts of a round that take time, in their order.
 Phase: TypeAlias = Literal["hello", "ask", "train", "aggregate", "evaluate", "test"]
@@ -146,7 +144,7 @@ class RoundRecord:
 NO_COLUMNS = ("participations", "nodes", "by_client")  # fields of a round that are no columns of the table ``rounds``
 
 # A strategy's state between rounds, besides the model: arrays by name.
-State: TypeAlias = Mapping[str, NDArray[Any]]
+State: TypeAlias = Arrays
 
 
 class Observer(Protocol):

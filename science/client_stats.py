@@ -6,13 +6,12 @@ long the server waited.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science import draws
-from aoi_fl.science.types import Floats, Ints
+from aoi_fl.science.types import Arrays, Floats, Ints
 
 _SPREAD = 0.5  # of the logarithms of drawn losses
 _SLOWEST = 1.0  # of those of drawn seconds: one client in forty takes more than seven times as long as the median one
@@ -61,11 +60,11 @@ class ClientArrays:
                 setattr(self, name, np.append(known, np.full(more, value)))
         return self
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> Arrays:
         """Return the arrays by name, for a resumed run."""
         return {f"{self.prefix}-{name}": getattr(self, name) for name in self.unknown}
 
-    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         """Restore :meth:`state_dict`."""
         for name in self.unknown:
             setattr(self, name, state[f"{self.prefix}-{name}"].copy())

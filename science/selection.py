@@ -5,14 +5,13 @@ Their randomness comes from :mod:`aoi_fl.science.draws`, so a seed gives the sam
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError, check_whole
-from aoi_fl.science.types import Floats, Ints, Mask
+from aoi_fl.science.types import AnyArray, Floats, Ints, Mask
 
 _PURPOSE = "select"  # the purpose under which every central choice draws
 
@@ -82,7 +81,7 @@ def sound_values(
     kinds: str = "iuf",
     unknown: bool = False,
     remedy: str = "Return one value a client.",
-) -> NDArray[Any]:
+) -> AnyArray:
     """Return numbers or truth values of own code as an array.
 
     Parameters
@@ -112,7 +111,7 @@ def sound_values(
     return array
 
 
-def _array(values: object) -> NDArray[Any] | None:
+def _array(values: object) -> AnyArray | None:
     """Return a list or an array as an array; None: it is something else, or has masked values."""
     if not isinstance(values, np.ndarray | list | tuple) or isinstance(values, np.ma.MaskedArray):
         return None

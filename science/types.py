@@ -1,6 +1,7 @@
 """The types of arrays, one name each."""
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,3 +9,5 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
+AnyArray: TypeAlias = NDArray[Any]
+Arrays: TypeAlias = Mapping[str, AnyArray]  # by name

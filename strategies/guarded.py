@@ -17,14 +17,15 @@ from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.protocol.own_code import brief, is_installed, naming, unusable
+from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Selection, sound_clients, sound_values
+from aoi_fl.science.types import Floats
 from aoi_fl.strategies.aggregation.state import dump, load, warn_of_lost
-from aoi_fl.strategies.policy import Policy, PolicyTraits, State
+from aoi_fl.strategies.policy import Policy, PolicyTraits
 
 _LARGEST = 2**30  # bytes of a state
 _STATE = ("state_dict", "load_state_dict")
@@ -189,7 +190,7 @@ def _selection(where: str, result: Any, arguments: tuple[Any, ...]) -> Selection
     return Selection(clients, weights, draws.astype(np.int64))
 
 
-def _rates(where: str, result: Any, arguments: tuple[Any, ...]) -> NDArray[np.float64]:
+def _rates(where: str, result: Any, arguments: tuple[Any, ...]) -> Floats:
     return sound_values(where, result, len(arguments[0].ages), most=1 + 1e-9).astype(np.float64)
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationRequest
-from aoi_fl.protocol.records import ClientRecord, RoundRecord
+from aoi_fl.protocol.records import ClientRecord, RoundRecord, State
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population, Selector, sound_clients, sound_values
 from aoi_fl.science.simulate import Decentralised
@@ -21,7 +20,6 @@ from aoi_fl.science.types import Floats, Ints, Mask
 from aoi_fl.strategies.round.retry import QUESTION, TRAINING
 from aoi_fl.strategies.round.roster import Roster
 
-State: TypeAlias = Mapping[str, NDArray[Any]]
 # The message that a request travels with.
 Carrier: TypeAlias = Literal["hello", "query", "train", "evaluate"]
 # "surplus": enough other updates had arrived before.
@@ -196,7 +194,7 @@ class Plan:
     ledger : entries of the round's record, by name, read once the policy has learned from the round
     """
 
-    clients: NDArray[np.int64]
+    clients: Ints
     weights: Floats
     refresh: Mask | None = None
     rates: Floats | None = None

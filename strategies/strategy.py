@@ -8,7 +8,6 @@ model of their updates: our own mean, or any Flower strategy. The parts of a rou
 ``configure_evaluate`` and ``aggregate_evaluate``. A subclass may override each of these steps. Another loop is refused.
 """
 
-import logging
 import math
 import sys
 import time
@@ -22,6 +21,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from aoi_fl.config.rules import check, opposed_bound
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.records import Log, Observer, RunObserver, shown
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
@@ -38,8 +38,6 @@ from aoi_fl.strategies.round.run import StrategyRun
 from aoi_fl.strategies.round.training import TrainingStep
 from aoi_fl.strategies.selection.rule import RulePolicy
 from aoi_fl.strategies.validation import warn_of_first_model
-
-logger = logging.getLogger("flwr")
 
 
 class AgeAwareStrategy(Strategy):

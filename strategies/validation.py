@@ -1,6 +1,5 @@
 """Checks of a reply before it may touch the model, so that no client can end the run."""
 
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,16 +7,15 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
-from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.flower.errors import CLIENT_APP_CRASHED, DECLINED
 from aoi_fl.protocol import DECLINED_BY, MAX_EXAMPLES, MOST, ParticipationReply, Record, coding, npy
 from aoi_fl.protocol.arrays import model_key
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.measures import TRAINING, measured
 from aoi_fl.science.errors import printable
-
-logger = logging.getLogger("flwr")
+from aoi_fl.science.types import AnyArray, Arrays
 
 R = TypeVar("R", bound=Record)
 _HEADER = 1024  # bytes that NumPy's file header may add to an array
@@ -52,7 +50,7 @@ class Update:
     ``arrays`` is empty where the model is bytes of no constant shape, for the aggregation alone to read.
     """
 
-    arrays: dict[str, NDArray[np.generic]]
+    arrays: dict[str, AnyArray]
     examples: float
     loss: float | None
     answer: ParticipationReply | None
@@ -225,7 +223,7 @@ def _examples(reply: Message, key: str) -> tuple[float, Mapping[str, object]]:
     return examples if examples % 1 else int(examples), metrics
 
 
-def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.NONE) -> dict[str, NDArray[Any]]:
+def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.NONE) -> Arrays:
     lacking = [name for name in model if name not in record]
     foreign = [name for name in record if name not in model]
     if lacking or foreign:
@@ -260,7 +258,7 @@ def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.N
         if not npy.is_sound(values, before):
             raise Refused(f"array {name} holds NaN or Inf")
         if found != dtype:
-            with np.errstate(over="ignore"):
+            with npy.silent_overflow():
                 values = values.astype(dtype)
             if not npy.is_sound(values, before):
                 raise Refused(f"array {name} does not fit {dtype}, the model's type")
@@ -268,9 +266,7 @@ def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.N
     return arrays
 
 
-def _expand(
-    codes: dict[str, NDArray[Any]], scales: tuple[float, ...], model: ArrayRecord, compression: str
-) -> dict[str, NDArray[Any]]:
+def _expand(codes: dict[str, AnyArray], scales: tuple[float, ...], model: ArrayRecord, compression: str) -> Arrays:
     """Return the arrays that codes stand for, if their scales are any."""
     coded = [name for name, array in model.items() if coding.is_coded(array.dtype)]
     wanted = len(coded) if compression == coding.INT8 else 0

@@ -4,7 +4,6 @@ The gate knows nothing of Flower; ``client/gatekeeper.py`` brings it the message
 same gate before it promises a round.
 """
 
-import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,13 +14,13 @@ from aoi_fl import protocol
 from aoi_fl.client.gate import limits, rules
 from aoi_fl.client.gate.book import GATE, Book, GateState, KnownApp, KnownRun, trained
 from aoi_fl.client.gate.limits import Content, Refusal
+from aoi_fl.protocol.log import logger
 
 QUERIES = (protocol.HELLO, protocol.PARTICIPATE, protocol.BID)
 LEAVES = ("sent", "scaled down")  # the decisions after which content leaves
 CLOCK = f"Set the clock: sudo timedatectl set-ntp true. If it is right, remove {GATE}: then hours count from now."
 _SET_BACK = 60.0  # seconds by which a clock may be set back without a refusal
 _REFRESH = 600.0  # seconds after which the latest time is written
-logger = logging.getLogger("flwr")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """What every aggregation is asked: what goes to the clients, and what becomes of their accepted replies."""
 
-import logging
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -12,10 +11,10 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedProx, FedYogi, Strategy
 
 from aoi_fl.protocol import npy
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.records import State
 from aoi_fl.strategies.validation import Update, one_line, some_of
 
-logger = logging.getLogger("flwr")
 T = TypeVar("T")
 R = TypeVar("R")
 AVERAGING = (FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, FedProx)  # Flower's strategies that make a step of the mean

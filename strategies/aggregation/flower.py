@@ -6,7 +6,6 @@ are handed to it with the aggregation weight in the place of the metric that it 
 FedAvg all updates of the round at once.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,13 +16,14 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
-from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.protocol.arrays import model_key, to_record
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.own_code import call_own
 from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.types import AnyArray
 from aoi_fl.strategies.aggregation import state
 from aoi_fl.strategies.aggregation.base import (
     MODEL_STAYS,
@@ -51,7 +51,6 @@ from aoi_fl.strategies.fedavg_arguments import chain_of
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.validation import Refused, Update, metrics_key, metrics_of, one_line, some_of
 
-logger = logging.getLogger("flwr")
 T = TypeVar("T")
 R = TypeVar("R")
 _Snapshot: TypeAlias = list[tuple[Strategy, dict[str, Any]]]  # each strategy of a chain, and its attributes
@@ -191,7 +190,7 @@ class FlowerAggregation:
 
     def state_dict(self) -> State:
         """Return the strategy's state, as far as :mod:`aoi_fl.strategies.aggregation.state` can keep it."""
-        found: dict[str, NDArray[Any]] = {}
+        found: dict[str, AnyArray] = {}
         for prefix, part in self._parts().items():
             own = _own_state(part)
             kept, lost = state.dump(vars(part) if own is None else {"state_dict": own[0]()})

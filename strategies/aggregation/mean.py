@@ -2,17 +2,15 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
-from numpy.typing import NDArray
 
 from aoi_fl.protocol import npy
 from aoi_fl.protocol.arrays import to_record
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.types import Floats
+from aoi_fl.science.types import AnyArray, Arrays, Floats, Ints
 from aoi_fl.strategies.aggregation.base import (
     MODEL_STAYS,
     Aggregation,
@@ -50,11 +48,11 @@ class RunningMean:
     def __init__(self, model: ArrayRecord, on_updates: bool = False, measured: Collection[str] = ()) -> None:
         self._model = model
         self._on_updates, self._measured = on_updates, measured
-        self._sums: dict[str, NDArray[np.float64]] = {}
+        self._sums: dict[str, Floats] = {}
         self._total = 0.0
         self._products = np.empty(_BLOCK)
 
-    def add(self, arrays: Mapping[str, NDArray[np.generic]], weight: float) -> None:
+    def add(self, arrays: Arrays, weight: float) -> None:
         """Add one update with a weight ω ≥ 0.
 
         It was checked whole before, at the speed of memory: a refused one must leave no trace in the sum. To find NaN
@@ -72,18 +70,18 @@ class RunningMean:
                 np.add(sums, product, out=sums)
         self._total += weight
 
-    def beyond(self, arrays: Mapping[str, NDArray[Any]], weight: float) -> str | None:
+    def beyond(self, arrays: Arrays, weight: float) -> str | None:
         """Return the name of an array that alone would bring the sum near the end of its type; None if none would.
 
         A mean of models stays within their types, and its sums in float64 do too, unless the model is of that type.
         """
         return next(oversized(arrays, max(weight, 1.0), 0 if self._on_updates else 8), None)
 
-    def add_change(self, change: Mapping[str, NDArray[np.generic]], weight: float) -> None:
+    def add_change(self, change: Arrays, weight: float) -> None:
         """Add an update, given as its change of the model that it was made from, in any order of arrays."""
         self.add({name: np.asarray(array.numpy() + change[name]) for name, array in self._model.items()}, weight)
 
-    def distances(self, changes: Sequence[Mapping[str, NDArray[Any]]]) -> NDArray[np.float64]:
+    def distances(self, changes: Sequence[Arrays]) -> Floats:
         """Return how far each of some changes of the model is from the mean change of those added; 0 if none was.
 
         Arrays of whole numbers, which count, are left out.
@@ -110,7 +108,7 @@ class RunningMean:
         means = {}
         for name, total in self._sums.items():
             old = self._model[name].numpy()
-            with np.errstate(over="ignore", invalid="ignore"):
+            with npy.silent_overflow():
                 stepped = self._on_updates and not is_statistic(name, self._measured)
                 mean = total + (1 - self._total) * old if stepped else total / self._total
                 if not npy.is_finite(mean):  # what is finite neither in the mean nor in the model stays
@@ -122,7 +120,7 @@ class RunningMean:
         return to_record(means)
 
 
-def oversized(arrays: Mapping[str, NDArray[Any]], factor: float, itemsize: int) -> Iterator[str]:
+def oversized(arrays: Arrays, factor: float, itemsize: int) -> Iterator[str]:
     """Yield the names of floating arrays, of so many bytes a value or more, that a factor brings near their end."""
     for name, array in arrays.items():
         floating = array.dtype.kind == "f" and array.dtype.itemsize >= itemsize
@@ -130,13 +128,13 @@ def oversized(arrays: Mapping[str, NDArray[Any]], factor: float, itemsize: int) 
             yield name
 
 
-def largest(array: NDArray[Any]) -> float:
+def largest(array: AnyArray) -> float:
     """Return the largest size of the finite values; a mask in the model may hold others."""
     found = max(float(array.max(initial=0)), -float(array.min(initial=0)))
     return found if math.isfinite(found) else float(np.abs(array[np.isfinite(array)]).max(initial=0))
 
 
-def without_rounding(values: NDArray[Any], model: NDArray[Any]) -> NDArray[Any]:
+def without_rounding(values: AnyArray, model: AnyArray) -> AnyArray:
     """Return values in the model's type, whole numbers to the nearest.
 
     Of large whole numbers of 64 bits, which float64 may have rounded, the model's stay.
@@ -185,7 +183,7 @@ class Mean(Aggregation):
         self._mean = RunningMean(model, self._on_updates, self._options.measured)
         self._round = round_
         self._contents: dict[int, RecordDict] = {}
-        self._held: dict[int, tuple[Mapping[str, NDArray[np.generic]], float]] = {}
+        self._held: dict[int, tuple[Arrays, float]] = {}
         self._metrics: MetricRecord | None = None
         self.spoiled: Mapping[int, str] = {}
 
@@ -205,9 +203,7 @@ class Mean(Aggregation):
             self._held[client] = update.arrays, weight
         self._contents[client] = stripped(reply)
 
-    def add_late(
-        self, changes: Sequence[Mapping[str, NDArray[np.generic]]], weights: Sequence[float], rounds_late: Sequence[int]
-    ) -> list[float]:
+    def add_late(self, changes: Sequence[Arrays], weights: Sequence[float], rounds_late: Sequence[int]) -> list[float]:
         """Add what became of earlier models, when all updates in time have been added; return the weights it is given.
 
         Parameters
@@ -246,7 +242,7 @@ class Mean(Aggregation):
             self._take(*self._held[client])
         self._held = {}
 
-    def _take(self, arrays: Mapping[str, NDArray[np.generic]], weight: float) -> None:
+    def _take(self, arrays: Arrays, weight: float) -> None:
         self._mean.add(arrays, weight)
 
     def _aggregated(
@@ -264,7 +260,7 @@ class Mean(Aggregation):
         return metrics
 
 
-def late_weights(rounds_late: NDArray[np.int64], distances: Floats) -> Floats:
+def late_weights(rounds_late: Ints, distances: Floats) -> Floats:
     """Return (s,) the weights of late updates, where one in time counts 1.
 
     (1−β)/(τ+1) + β(1 − exp(−Λ/Λ_max)), Abdelmoniem et al. 2023, Section 4.2: less for a later one, more for a new

@@ -7,7 +7,6 @@ Every round has noise, also one without an update. :mod:`aoi_fl.strategies.aggre
 published, so that no round publishes two sums.
 """
 
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +18,12 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvgM, Strategy
-from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.config.policies import SEPARATED
 from aoi_fl.protocol import npy
 from aoi_fl.protocol.arrays import to_record
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ConfigError, check_choice, check_whole
 from aoi_fl.science.privacy.account import Account, check_delta, check_positive, multiplier_of
@@ -32,6 +31,7 @@ from aoi_fl.science.privacy.bounds import min_separation
 from aoi_fl.science.selection import Selector
 from aoi_fl.science.simulate import Decentralised
 from aoi_fl.science.systematic import SystematicPolicy
+from aoi_fl.science.types import Arrays, Floats
 from aoi_fl.strategies.aggregation.base import (
     AVERAGING,
     NO_METRICS,
@@ -46,7 +46,6 @@ from aoi_fl.strategies.aggregation.releases import Releases
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.validation import Refused, Update
 
-logger = logging.getLogger("flwr")
 METRICS = ("hidden", "clear")
 
 
@@ -236,7 +235,7 @@ class ByPrivateMean(Mean):
         """Start from nothing."""
         super().begin(round_, model)
         self._model, self._names = model, _floating(model, self._spec.frozen)
-        self._sum: NDArray[np.float64] = np.zeros(sum(model[name].numpy().size for name in self._names))
+        self._sum: Floats = np.zeros(sum(model[name].numpy().size for name in self._names))
         self._change = np.empty_like(self._sum)  # of the client at hand
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
@@ -257,7 +256,7 @@ class ByPrivateMean(Mean):
                 return
         self._add_change(largest)
 
-    def _measure(self, arrays: Mapping[str, NDArray[Any]]) -> float:
+    def _measure(self, arrays: Arrays) -> float:
         """Take a client's change of the model in hand, and return its largest value."""
         at = 0
         for name in self._names:
@@ -266,7 +265,7 @@ class ByPrivateMean(Mean):
             at += change.size
         return float(np.abs(self._change).max(initial=0.0))
 
-    def _take(self, arrays: Mapping[str, NDArray[Any]], weight: float) -> None:
+    def _take(self, arrays: Arrays, weight: float) -> None:
         self._add_change(self._measure(arrays))
 
     def _add_change(self, largest: float) -> None:
@@ -295,14 +294,14 @@ class ByPrivateMean(Mean):
         at = 0
         for name in self._names:
             old = arrays[name]
-            with np.errstate(over="ignore"):
+            with npy.silent_overflow():
                 arrays[name] = np.asarray(old + mean[at : at + old.size].reshape(old.shape), old.dtype)
             at += old.size
         self._inner.begin(self._round, self._model)
         self._inner.add(0, self._reply(arrays), Update(arrays, 1, None, None), 1.0)
         return self._inner.finish()[0], self._metrics
 
-    def _reply(self, arrays: Mapping[str, NDArray[Any]]) -> Message:
+    def _reply(self, arrays: Arrays) -> Message:
         """Return the one reply of the round, which the server makes: no record of a client's is in it."""
         options = self._options
         metrics = MetricRecord({options.weighted_by_key: 1})

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.protocol import npy
 from aoi_fl.protocol.files import discard, read_regular, write_whole
+from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ResumeError, StorageError
 from aoi_fl.science.privacy.factorisation import KEY_BYTES, CorrelatedNoise
 from aoi_fl.science.types import Floats
@@ -111,11 +111,11 @@ class Releases:
             self._write_key()
         return self._release
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> State:
         """Return the digest of the last release."""
         return {_DIGEST: np.frombuffer(bytes.fromhex(self._digests[-1]), np.uint8)} if self._digests else {}
 
-    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Check that a checkpoint belongs to these releases; raise ResumeError if not."""
         if self._done and state.get(_DIGEST, np.empty(0, np.uint8)).tobytes().hex() != self._digests[self._done - 1]:
             raise self._refusal(f"has not the release of round {self._done} that the run's checkpoint has")

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord
 from flwr.serverapp.strategy import Strategy
-from numpy.typing import NDArray
 
-logger = logging.getLogger("flwr")
+from aoi_fl.protocol.log import logger
+from aoi_fl.science.types import AnyArray, Arrays
+
 _STRUCTURE = "structure"
 # What a strategy is made with and does not change.
 _MADE_ANEW = FunctionType | BuiltinFunctionType | MethodType | ModuleType | type | logging.Logger | Strategy
@@ -35,7 +36,7 @@ class _Foreign(Exception):
     """A value that is none of those that are kept; the message says which, and where."""
 
 
-def dump(attributes: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def dump(attributes: Mapping[str, Any]) -> tuple[Arrays, dict[str, str]]:
     """Return an object's attributes as arrays, and what of them cannot be kept.
 
     Returns
@@ -43,7 +44,7 @@ def dump(attributes: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[s
     state : arrays by number, and a description of where they belong, in JSON
     lost : by attribute, what is in it that cannot be kept
     """
-    arrays: list[NDArray[Any]] = []
+    arrays: list[AnyArray] = []
     structure, lost = {}, {}
     for name, value in attributes.items():
         if isinstance(value, _MADE_ANEW):
@@ -58,7 +59,7 @@ def dump(attributes: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[s
     return {_STRUCTURE: np.frombuffer(described, np.uint8), **{str(i): array for i, array in enumerate(arrays)}}, lost
 
 
-def load(attributes: dict[str, Any], memory: Mapping[str, NDArray[Any]]) -> dict[str, str]:
+def load(attributes: dict[str, Any], memory: Arrays) -> dict[str, str]:
     """Put back the attributes that :func:`dump` returned; return what that could not keep."""
     if _STRUCTURE not in memory:
         return {}
@@ -82,11 +83,11 @@ def warn_of_lost(kind: str, lost: Mapping[str, str], said: set[str]) -> None:
             )
 
 
-def _apart(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
+def _apart(value: Any, where: str, arrays: list[AnyArray]) -> Any:
     """Return a value as JSON, with its arrays appended to a list and named by their numbers."""
     kind: Any = type(value)
 
-    def index(name: str, array: NDArray[Any]) -> list[str]:
+    def index(name: str, array: AnyArray) -> list[str]:
         arrays.append(array)
         return [name, str(len(arrays) - 1)]
 
@@ -109,7 +110,7 @@ def _apart(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
     raise _Foreign(f"{where} is of type {kind.__module__}.{kind.__qualname__}")
 
 
-def _together(value: Any, memory: Mapping[str, NDArray[Any]]) -> Any:
+def _together(value: Any, memory: Arrays) -> Any:
     """Return the value that :func:`_apart` took apart."""
     if not isinstance(value, list):
         return value

@@ -18,17 +18,16 @@ and with clients that left during their work. Otherwise an update is fetched whe
 updates under way. Memory: one model for each kept update, and one for each round with updates to come.
 """
 
-import logging
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from math import inf, isfinite, isnan
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message
-from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationReply
 from aoi_fl.protocol.records import State
+from aoi_fl.science.types import AnyArray
 from aoi_fl.strategies.policy import Plan
 from aoi_fl.strategies.round.collection import Collector, Work
 from aoi_fl.strategies.round.current import Round
@@ -38,7 +37,6 @@ from aoi_fl.strategies.round.retry import TRAINING
 from aoi_fl.strategies.round.shared import Shared
 from aoi_fl.strategies.validation import Refused, Update
 
-logger = logging.getLogger("flwr")
 _LOOK = 0.5  # seconds between two looks for an update
 _TABLE = "late"  # in the state: a row for each kept update
 _MESSAGES = "at-work"  # a row for each message without a reply, in a run with a buffer
@@ -185,12 +183,12 @@ class AtWork:
         for work in self._sorted():
             self._drop(work, "late", "the run ended before its update arrived")
 
-    def state_dict(self) -> dict[str, NDArray[np.generic]]:
+    def state_dict(self) -> State:
         """Return the works with a known end, as a table, and their updates by client and name."""
         if self._buffered:
             return self._messages()
         kept = [work for work in self._sorted() if work.update is not None or isfinite(work.stops)]
-        found: dict[str, NDArray[np.generic]] = {}
+        found: dict[str, AnyArray] = {}
         if kept:
             found[_TABLE] = np.array([_row(work) for work in kept], dtype=np.float64)
         for work in kept:
@@ -212,9 +210,9 @@ class AtWork:
                 update = Update(changes, count, None if isnan(loss) else loss, answer)
             self._works[client] = Work(client, int(round_), weight, sent, comes, (*stops, inf)[0], update)
 
-    def _messages(self) -> dict[str, NDArray[np.generic]]:
+    def _messages(self) -> State:
         """Return the clients at work as a table, and the models that they were sent by round and name."""
-        found: dict[str, NDArray[np.generic]] = {}
+        found: dict[str, AnyArray] = {}
         rows = []
         for client, origin in self.origins.items():
             work = self._works[client]

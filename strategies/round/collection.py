@@ -1,6 +1,5 @@
 """From replies to a new model: hand on what can be used, drop and name what cannot."""
 
-import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from aoi_fl.config.values import names_of
 from aoi_fl.flower.errors import NODE_UNAVAILABLE
 from aoi_fl.protocol import ParticipationReply, npy
 from aoi_fl.protocol.arrays import model_key, to_record
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.records import BELOW_QUORUM, LOST, Participation
 from aoi_fl.science.weighting import capped
 from aoi_fl.strategies.aggregation.base import is_statistic
@@ -34,8 +34,6 @@ from aoi_fl.strategies.validation import (
     read_update,
 )
 from aoi_fl.strategies.weighting import UNBIASED
-
-logger = logging.getLogger("flwr")
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ class Collector:
         for name, array in update.arrays.items():
             model = self.model[name].numpy()
             base = model if is_statistic(name, self._options.measured) else origin.model[name].numpy()
-            with np.errstate(over="ignore", invalid="ignore"):
+            with npy.silent_overflow():
                 arrays[name] = without_rounding(np.asarray(model + factor * npy.change(array, base)), model)
             if not npy.is_sound(arrays[name], model):
                 raise Refused(f"array {name}, as a change of the current model, does not fit {model.dtype}")

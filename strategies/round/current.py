@@ -12,13 +12,13 @@ import numpy as np
 from flwr.app import ArrayRecord, MetricRecord
 
 from aoi_fl.protocol import ParticipationReply
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.measures import KINDS, as_share, measured, measured_name, number_of
 from aoi_fl.protocol.records import BELOW_QUORUM, SURPLUS, Participation, Phase, RoundRecord
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, Result, RoundOutcome, RoundView
 from aoi_fl.strategies.validation import one_line
 
-logger = logging.getLogger("flwr")
 _OF_PLANS = ("spent", "dropout")  # entries that a plan may set
 _EXPECTED = (SURPLUS, BELOW_QUORUM)  # reasons for which a client is not to blame
 _COUNTS = ("willing", "declined", "dropped")  # of clients, which the training completes

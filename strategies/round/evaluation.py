@@ -4,7 +4,6 @@ The next round's question can ride on it. A client that evaluates the model of r
 decide about round t+1 in the same reply.
 """
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from aoi_fl import protocol
 from aoi_fl.flower.errors import CLIENT_APP_RAISED
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
+from aoi_fl.protocol.log import logger
 from aoi_fl.science import draws
 from aoi_fl.strategies.aggregation.base import NO_METRICS, log_failure, nodes_of
 from aoi_fl.strategies.aggregation.metrics import metrics_or_none, whole
@@ -24,7 +24,6 @@ from aoi_fl.strategies.round.retry import EVALUATION, QUESTION, TRAINING
 from aoi_fl.strategies.round.run import StrategyRun
 from aoi_fl.strategies.validation import Refused, check_metrics, check_name, one_line, read_record, some_of
 
-logger = logging.getLogger("flwr")
 EvaluateStep: TypeAlias = Callable[..., MetricRecord | None]
 
 

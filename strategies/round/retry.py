@@ -13,14 +13,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationReply
 from aoi_fl.protocol.clock import Clock
 from aoi_fl.protocol.records import State
+from aoi_fl.science.types import AnyArray, Floats
 from aoi_fl.strategies.round.exchange import Exchange
 from aoi_fl.strategies.validation import Refused, read_record
 
@@ -153,7 +152,7 @@ class Backoff:
         rounds, seconds = self.round - (one.until - _pause(one.count)), self.now - one.tried
         return not (rounds >= _ENOUGH[0] and seconds >= _ENOUGH[1])
 
-    def state_dict(self, *, seconds: bool = False) -> NDArray[np.float64]:
+    def state_dict(self, *, seconds: bool = False) -> Floats:
         """Return the state as (s, 7) numbers.
 
         A row has the client, its count, the end of its pause, the round of the last wait until the deadline, whether it
@@ -174,7 +173,7 @@ class Backoff:
         ]
         return np.array(rows, dtype=np.float64).reshape(-1, 7)
 
-    def load_state_dict(self, memory: NDArray[Any]) -> None:
+    def load_state_dict(self, memory: AnyArray) -> None:
         """Restore a state."""
         for number, count, until, waited, silent, took, left in memory.tolist():
             waited = -math.inf if math.isnan(waited) else waited
@@ -311,9 +310,9 @@ class RetryPolicy:
         for kind in _KEYS:
             self.by_kind[kind].retry(client)
 
-    def state_dict(self, *, simulated: bool) -> dict[str, NDArray[Any]]:
+    def state_dict(self, *, simulated: bool) -> State:
         """Return the state as arrays by name; it has seconds only if time is ``simulated``."""
-        found: dict[str, NDArray[Any]] = {
+        found: dict[str, AnyArray] = {
             key: self.by_kind[kind].state_dict(seconds=simulated) for kind, key in _KEYS.items()
         }
         if self.by_kind[FAILURE].counted():

@@ -1,6 +1,5 @@
 """The roll call: the server waits for clients, and at the start of each round new nodes introduce themselves."""
 
-import logging
 import math
 import statistics
 import time
@@ -24,6 +23,7 @@ from aoi_fl.protocol import (
     ParticipationRequest,
     is_name,
 )
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.records import ClientRecord, Nodes
 from aoi_fl.science.errors import NodesError
 from aoi_fl.strategies.round.exchange import ANSWERS_KEPT, Exchange, Waits
@@ -31,7 +31,6 @@ from aoi_fl.strategies.round.retry import QUESTION, Backoff
 from aoi_fl.strategies.round.shared import Shared
 from aoi_fl.strategies.validation import Refused, read_record
 
-logger = logging.getLogger("flwr")
 _PLAIN_APP = "its ClientApp is Flower's own: `from aoi_fl.client import ClientApp`, or wrap it, `attach(app)`"
 _REPEATED_ROLLS = 2  # at most, before the first round, so that a dying client does not delay the others
 _REMEMBERED = 5  # calls to the SuperLink

@@ -1,23 +1,22 @@
 """The clients of a run by number, whatever node ids Flower gives them."""
 
-import logging
 import time
 from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.config.values import names_of
 from aoi_fl.protocol import Introduction, ParticipationReply, default_name, is_name, packing
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population
+from aoi_fl.science.types import Floats, Ints, Mask
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.round.retry import FAILURE, QUESTION, TRAINING, RetryPolicy
 from aoi_fl.strategies.validation import some_of
 
-logger = logging.getLogger("flwr")
 # The arrays by client number.
 _ARRAYS = ("available", "away", "seen", "last", "next_round", "sizes", "payments", "_sensitivities")
 
@@ -70,7 +69,7 @@ class Roster:
     def __len__(self) -> int:
         return len(self.available)
 
-    def sizes_of_all(self, *, or_equal: bool = False) -> NDArray[np.int64]:
+    def sizes_of_all(self, *, or_equal: bool = False) -> Ints:
         """Return (n,) data sizes; a client without a declared size counts with the mean, and a warning names it once.
 
         Parameters
@@ -117,7 +116,7 @@ class Roster:
         """Return the client's own name, which may differ from its registered one."""
         return self._own_names.get(self._node_of.get(client, 0), self.name(client))
 
-    def here(self) -> NDArray[np.bool_]:
+    def here(self) -> Mask:
         """Return (n,) the connected clients that do not rest; all connected ones if all rest."""
         here = self.available_but(self.patience.resting(QUESTION, TRAINING))
         return here if here.any() else self.available_but(())
@@ -136,18 +135,18 @@ class Roster:
             longest = (self.next_round[client] - self.round) * round_duration
             self._awake_at[client] = time.monotonic() + min(answer.sleeps, longest)
 
-    def asleep(self) -> NDArray[np.bool_]:
+    def asleep(self) -> Mask:
         """Return (n,) the clients that look for no message now; a client with this round reserved looks for one."""
         return (self.awake_in() > 0) & (self.next_round > self.round)
 
-    def awake_in(self) -> NDArray[np.float64]:
+    def awake_in(self) -> Floats:
         """Return (n,) seconds until each client looks for messages again; 0: it does so now."""
         seconds, now = np.zeros(len(self)), time.monotonic()
         for client, until in self._awake_at.items():
             seconds[client] = max(0.0, until - now)
         return seconds
 
-    def available_but(self, clients: Iterable[int]) -> NDArray[np.bool_]:
+    def available_but(self, clients: Iterable[int]) -> Mask:
         """Return (n,) the connected clients that are not busy, without these."""
         others = self.available.copy()
         others[list(self.busy)] = False
@@ -190,7 +189,7 @@ class Roster:
             connected=self.available.copy(),
         )
 
-    def _with_mean_sizes(self) -> NDArray[np.int64]:
+    def _with_mean_sizes(self) -> Ints:
         undeclared = np.isnan(self.sizes)
         usual = 1.0 if undeclared.all() else max(1.0, float(np.nanmean(self.sizes).round()))
         return np.where(undeclared, usual, self.sizes).astype(np.int64)

@@ -1,15 +1,13 @@
 """A run: its clients, and what one round leaves to the next."""
 
-import logging
 import math
 from collections import Counter
 from dataclasses import astuple, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
-from numpy.typing import NDArray
 
 from aoi_fl.flower.grids import be_patient, uploads
 from aoi_fl.protocol import MAX_MU, ParticipationRequest
@@ -24,7 +22,6 @@ from aoi_fl.strategies.round.shared import RunProgress, Shared
 from aoi_fl.strategies.round.timer import between_looks
 from aoi_fl.strategies.serving import ServedModel
 
-logger = logging.getLogger("flwr")
 _POLICY = "policy/"  # begins the names of the policy's own state
 _OF_CLIENTS = ("last", "next_round", "away", "seen")  # arrays of the roster that a resumed run restores
 _begun: Counter[int] = Counter()  # runs of ours by Flower's id
@@ -50,7 +47,7 @@ class StrategyRun(Shared):
         self.last = self._started = 0  # the last round of all, and the last that has started
         self.unable: set[int] = set()
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> State:
         """Return what the next round needs: (n,) arrays by client number, and the states of the parts."""
         return {
             **{name: getattr(self.roster, name) for name in _OF_CLIENTS},

@@ -1,6 +1,5 @@
 """What the parts of a run share: its clients, its clock, and the round at hand."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from flwr.serverapp import Grid
 
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.protocol.clock import MACHINE, Clock
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.own_code import call_own
 from aoi_fl.protocol.records import Observer, Participation
 from aoi_fl.strategies.aggregation.base import Aggregation
@@ -21,7 +21,6 @@ from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.round.timer import RoundTimer
 from aoi_fl.strategies.validation import limit_metrics
 
-logger = logging.getLogger("flwr")
 T = TypeVar("T")
 
 

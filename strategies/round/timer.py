@@ -10,7 +10,6 @@ it then drops. Many clients therefore look less often: the slower a SuperLink an
 fewer looks of all clients together it has.
 """
 
-import logging
 import math
 import time
 from collections import deque
@@ -18,7 +17,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-logger = logging.getLogger("flwr")
+from aoi_fl.protocol.log import logger
+
 _REMEMBERED = 16  # rounds
 _TURN = 3.0  # seconds of a wait before other work has a turn
 _ENOUGH = 3  # rounds before clients receive a duration

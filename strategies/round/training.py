@@ -1,6 +1,5 @@
 """The training of a round: the policy selects clients, they get the model, and their updates arrive."""
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from aoi_fl import protocol
 from aoi_fl.config.values import names_of
 from aoi_fl.protocol.clock import FIRST
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.measures import TRAINING, measured_name
 from aoi_fl.protocol.own_code import brief, call_own
 from aoi_fl.science import draws
@@ -32,7 +32,6 @@ from aoi_fl.strategies.round.questions import ask
 from aoi_fl.strategies.round.run import StrategyRun
 from aoi_fl.strategies.validation import Refused
 
-logger = logging.getLogger("flwr")
 Made: TypeAlias = tuple[ArrayRecord | None, MetricRecord | None]
 TrainStep: TypeAlias = Callable[..., Made]
 

@@ -1,19 +1,17 @@
 """Each client's availability, learned round by round, and warnings about rates out of reach."""
 
-import logging
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.config.values import Compensate
+from aoi_fl.protocol.log import logger
+from aoi_fl.protocol.records import State
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import check_choice
 from aoi_fl.science.presence import Presence
-from aoi_fl.science.types import Mask
-from aoi_fl.strategies.policy import RoundOutcome, State
-
-logger = logging.getLogger("flwr")
+from aoi_fl.science.types import Floats, Mask
+from aoi_fl.strategies.policy import RoundOutcome
 
 _FIRST = 20  # rounds before the first warning, while little is known
 _MORE = 0.1  # of k: growth of a shortfall before the next warning
@@ -51,11 +49,11 @@ class Absence(Presence):
         met[[one.client for one in outcome.clients if one.result == "surplus" and one.client not in again]] = False
         self.note(here, met)
 
-    def achieved(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    def achieved(self, rates: Floats) -> Floats:
         """Return (n,) the rates that the clients achieve."""
         return achievable(rates, self.reach(len(rates)).share[: len(rates)])
 
-    def warn(self, rates: NDArray[np.float64], round_: int) -> None:
+    def warn(self, rates: Floats, round_: int) -> None:
         """Warn of target rates out of reach, and again when the shortfall has grown."""
         if round_ < _FIRST:
             return
@@ -72,7 +70,7 @@ class Absence(Presence):
                 float(rates.sum()),
             )
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> State:
         """Return the state as arrays by name."""
         return {**super().state_dict(), "absence-told": np.array([self._warned_of])}
 

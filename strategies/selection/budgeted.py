@@ -1,27 +1,27 @@
 """Selection of the clients that refresh their data under a budget (Xu et al. 2024): WICS, ABS, MaxPack and Random."""
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.rules import check_settings
 from aoi_fl.protocol import BY_SENSITIVITY, Bid
 from aoi_fl.protocol.clients import abridged, check_clients
+from aoi_fl.protocol.log import logger
+from aoi_fl.protocol.records import State
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.selection import Population
-from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
+from aoi_fl.science.types import Floats, Ints, Mask
+from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 from aoi_fl.strategies.validation import some_of
 
-logger = logging.getLogger("flwr")
 _EXTREME = 5.0  # medians; a φ above them, and a payment below the median by this factor, are extreme
 _FEW = 5  # of as many clients one may be extreme
 _NOT_ALONE = 60  # rounds in which a client has no round alone after one that it left empty
@@ -154,16 +154,14 @@ class BudgetedPolicy(Policy):
             self._slopes = SlopeEstimate(state["moments"].copy(), float(state["level"][0]))
 
     @staticmethod
-    def _after(slopes: SlopeEstimate, outcomes: Sequence[ClientOutcome], ages: NDArray[np.int64]) -> SlopeEstimate:
+    def _after(slopes: SlopeEstimate, outcomes: Sequence[ClientOutcome], ages: Ints) -> SlopeEstimate:
         """Return the estimate after the losses of a round; ``ages`` (n,) are those of data not refreshed."""
         reported = [one for one in outcomes if one.result == "trained" and one.loss is not None]
         clients = np.array([one.client for one in reported], dtype=np.int64)
         trained_at = np.where([one.refreshed for one in reported], 0, ages[clients])
         return slopes.after(clients, trained_at, np.array([one.loss for one in reported], dtype=np.float64))
 
-    def _bids(
-        self, view: RoundView, payable: NDArray[np.bool_], declared: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[int, str]]:
+    def _bids(self, view: RoundView, payable: Mask, declared: Floats) -> tuple[Floats, Floats, dict[int, str]]:
         """Return (n,) the payments asked for, (n,) the bids, NaN for excluded clients, and the reasons by client."""
         terms = replace(view.base.untimed(), index=self.selector.index, budget=self.selector.budget)
         payments, bids, refused = declared.copy(), np.full(len(declared), np.nan), dict[int, str]()
@@ -175,7 +173,7 @@ class BudgetedPolicy(Policy):
                 bids[client], payments[client] = bid.bid, bid.payment
         return payments, bids, refused
 
-    def _bounded(self, view: RoundView, sensitivities: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _bounded(self, view: RoundView, sensitivities: Floats) -> Floats:
         """Return (n,) φ, each at most five times the median, or the largest of four fifths if that is more."""
         known = np.sort(sensitivities[np.isfinite(sensitivities)])
         if len(known) < 2:
@@ -234,9 +232,9 @@ class BudgetedPolicy(Policy):
         for warning in warnings:
             logger.warning("%s", warning)
 
-    def _payable(self, population: Population) -> NDArray[np.bool_]:
+    def _payable(self, population: Population) -> Mask:
         """Return (n,) the clients that have declared what the index needs."""
-        declared: NDArray[np.bool_] = np.isfinite(np.asarray(population.payments))
+        declared: Mask = np.isfinite(np.asarray(population.payments))
         return declared & np.isfinite(np.asarray(population.sensitivities)) if self._declared else declared
 
 

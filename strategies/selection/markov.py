@@ -1,25 +1,24 @@
 """The Markov policy: each client takes part with a probability that depends on its age (Javani & Wang 2024, 2025)."""
 
-import logging
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.config.values import Compensate
+from aoi_fl.protocol.log import logger
+from aoi_fl.protocol.records import State
 from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import largest_rate
-from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
+from aoi_fl.science.types import Floats
+from aoi_fl.strategies.policy import RoundOutcome, RoundView
 from aoi_fl.strategies.selection.absence import Absence, make_absence
 from aoi_fl.strategies.selection.rates import Rates, Shares
 from aoi_fl.strategies.selection.rule import SAME_MEET, RulePolicy
 from aoi_fl.strategies.strategy import AgeAwareStrategy
-
-logger = logging.getLogger("flwr")
 
 
 class MarkovRulePolicy(RulePolicy):
@@ -69,12 +68,12 @@ class MarkovRulePolicy(RulePolicy):
             self._dropout = self._after(self._dropout, outcome)
             self._adapt()
 
-    def targets(self, clients: int) -> NDArray[np.float64]:
+    def targets(self, clients: int) -> Floats:
         """Return (n,) the clients' own rates, where they have any."""
         rates = self.rule.rates
         return super().targets(clients) if rates is None or not len(rates) else rates[:clients]
 
-    def achieved(self, clients: int) -> NDArray[np.float64]:
+    def achieved(self, clients: int) -> Floats:
         """Return (n,) the clients' rates; where more is lost than tables make up for, what is left of them."""
         rates = super().achieved(clients)
         return rates if self._dropout is None else achieved(rates, self._dropout.value)

@@ -5,28 +5,24 @@ NAME is called with those of ``clients``, ``per_round`` and ``seed`` that it tak
 :mod:`aoi_fl.protocol.own_rule`; or a :class:`aoi_fl.strategies.policy.Policy`.
 """
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from aoi_fl import protocol
 from aoi_fl.config.policies import REGISTRY
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.own_code import brief, naming, source_digest, unusable
 from aoi_fl.protocol.own_rule import OwnRule, is_rule, make_object
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import OWN_PREFIX, is_own
+from aoi_fl.science.types import Floats
 from aoi_fl.strategies.guarded import bytes_of, elsewhere, guarded
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.selection.rule import RulePolicy
 from aoi_fl.strategies.selection.selector import SelectorPolicy, seed_of
 from aoi_fl.strategies.strategy import AgeAwareStrategy
-
-logger = logging.getLogger("flwr")
 
 
 def by_keys(keys: Mapping[str, Any], **settings: Any) -> AgeAwareStrategy:
@@ -113,7 +109,7 @@ class OwnRulePolicy(RulePolicy):
         """Return what a client needs to load the rule: fields of the question, the same for all clients."""
         return self._terms
 
-    def targets(self, clients: int) -> NDArray[np.float64]:
+    def targets(self, clients: int) -> Floats:
         """Return (n,) the rule's rates; of newcomers, and where it does not say, k/n."""
         found = super().targets(clients)
         if self._rates is not None:

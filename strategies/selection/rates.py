@@ -1,20 +1,18 @@
 """Each client's own rate, from the roll call on: equal, by size, or given."""
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from aoi_fl.protocol.log import logger
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import RateRule
 from aoi_fl.science.rates import check_rule, given_rates, make_rates
+from aoi_fl.science.types import Floats, Mask
 from aoi_fl.strategies.policy import RoundView
 from aoi_fl.strategies.validation import some_of
-
-logger = logging.getLogger("flwr")
 
 Rates: TypeAlias = RateRule | Sequence[float | None] | Mapping[str, float | None]
 """``"equal"``, ``"size"``, or r_i by client number or by name."""
@@ -65,7 +63,7 @@ class Shares:
         self._rateless: set[int] = set()  # named in a warning, without a given rate
         self.members = self.known = np.zeros(0, np.bool_)
 
-    def found(self, view: RoundView) -> NDArray[np.float64] | None:
+    def found(self, view: RoundView) -> Floats | None:
         """Return (m,) the rates of the m clients known, at least n of them, or None where nothing has changed."""
         to_come = (0, max(0, self._clients - len(view.known)))
         known, seen = np.pad(view.known, to_come), np.pad(view.last_seen, to_come)
@@ -79,7 +77,7 @@ class Shares:
         rule = self.rule
         return self._shared(view, rule, members) if isinstance(rule, str) else self._given(view, rule)
 
-    def _shared(self, view: RoundView, rule: RateRule, members: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _shared(self, view: RoundView, rule: RateRule, members: Mask) -> Floats:
         """Return rates of which those of the members add up to k, or as close to it as so few clients can get."""
         sizes = np.ones(len(members), np.int64)
         if rule == "size":
@@ -97,7 +95,7 @@ class Shares:
         rates[members] = own
         return rates
 
-    def _given(self, view: RoundView, rule: Sequence[float | None] | Mapping[str, float | None]) -> NDArray[np.float64]:
+    def _given(self, view: RoundView, rule: Sequence[float | None] | Mapping[str, float | None]) -> Floats:
         """Return the given rates; a client without one gets their mean."""
         if isinstance(rule, Mapping):
             rates = [rule.get(view.name(client)) for client in range(len(self.members))]

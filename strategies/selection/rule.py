@@ -4,24 +4,23 @@ The server sends the terms and takes the answer. How decisions travel is the coo
 (:mod:`aoi_fl.strategies.coordination`).
 """
 
-import logging
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.protocol.log import logger
+from aoi_fl.protocol.records import State
 from aoi_fl.science import draws
 from aoi_fl.science.rule import IntervalLaw
+from aoi_fl.science.types import Floats, Mask
 from aoi_fl.strategies.coordination import Coordination
-from aoi_fl.strategies.policy import Carrier, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
+from aoi_fl.strategies.policy import Carrier, Plan, Policy, PolicyTraits, RoundOutcome, RoundView
 from aoi_fl.strategies.selection.absence import Absence
 from aoi_fl.strategies.selection.rates import Shares, stride
 from aoi_fl.strategies.selection.volunteers import VolunteerBound
-
-logger = logging.getLogger("flwr")
 
 SAME_MEET = (
     "The number of clients is a multiple of clients-per-round: the same clients always train together. "
@@ -61,7 +60,7 @@ class RulePolicy(Policy):
         self.coordination = Coordination(coordination)
         self.availability: Absence | None = getattr(rule, "presence", None)
         self.shares, self.volunteers = shares, VolunteerBound()
-        self._slept: NDArray[np.bool_] = np.zeros(0, np.bool_)  # the clients that looked for no message at first
+        self._slept: Mask = np.zeros(0, np.bool_)  # the clients that looked for no message at first
         self._asked: tuple[ParticipationRequest, ParticipationRequest] | None = (
             None  # what all clients are asked, and what it was made from
         )
@@ -136,11 +135,11 @@ class RulePolicy(Policy):
             here[: len(connected)] = connected
         self.rule = self.rule.reissue(rates, view.round - 1, here)
 
-    def targets(self, clients: int) -> NDArray[np.float64]:
+    def targets(self, clients: int) -> Floats:
         """Return (n,) how often each client is to take part: k/n for all."""
         return np.full(clients, self.per_round / self.clients)
 
-    def achieved(self, clients: int) -> NDArray[np.float64]:
+    def achieved(self, clients: int) -> Floats:
         """Return (n,) how often each client does take part."""
         targets = self.targets(clients)
         return targets if self.availability is None else self.availability.achieved(targets)
@@ -160,13 +159,13 @@ class RulePolicy(Policy):
         self._asked = None if shared is None else (base, question)
         return question
 
-    def _allowed(self, view: RoundView) -> NDArray[np.bool_]:
+    def _allowed(self, view: RoundView) -> Mask:
         """Return (n,) the clients that may take part, by the option ``volunteer_error``."""
         if not view.volunteer_error:
             return np.ones(len(view.free), np.bool_)
         return self.volunteers.allowed(self.interval_law(), len(view.free), view.round, view.volunteer_error)
 
-    def _of(self, chosen: NDArray[np.bool_], view: RoundView, *, forced: bool = False, undecided: bool = False) -> Plan:
+    def _of(self, chosen: Mask, view: RoundView, *, forced: bool = False, undecided: bool = False) -> Plan:
         """Return the plan in which the chosen weigh the same."""
         clients, n = np.flatnonzero(chosen).astype(np.int64), len(chosen)
         members = None

@@ -8,15 +8,16 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.config.policies import REGISTRY, STRATEGIES
+from aoi_fl.protocol.records import State
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.selection import Population, Selector
+from aoi_fl.science.types import AnyArray, Floats, Ints
 from aoi_fl.strategies.guarded import Guarded, guarded
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
+from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 from aoi_fl.strategies.weighting import AUTO, UNBIASED
 
@@ -109,7 +110,7 @@ def _choosing(selector: Any, count: Any, places: int | None) -> Iterator[None]:
         object.__setattr__(selector, "per_round", count)
 
 
-def _losses(view: RoundView, candidates: NDArray[np.int64]) -> NDArray[np.float64]:
+def _losses(view: RoundView, candidates: Ints) -> Floats:
     """Return (d,) the model's mean loss on each candidate's data; NaN where it has reported none."""
     losses = dict(view.query(protocol.EVALUATE, dict.fromkeys(candidates.tolist(), view.base)))
     return np.array([losses.get(client, np.nan) for client in candidates.tolist()])
@@ -125,7 +126,7 @@ def report(outcomes: Sequence[ClientOutcome]) -> Report:
         if one.result in ("failed", "refused") or (one.result in ("late", "surplus") and one.seconds is not None)
     ]
 
-    def column(name: str, of: list[ClientOutcome], kind: type = np.float64) -> NDArray[Any]:
+    def column(name: str, of: list[ClientOutcome], kind: type = np.float64) -> AnyArray:
         return np.array([getattr(one, name) for one in of], kind)  # None becomes NaN
 
     clients, seconds = column("client", came, np.int64), column("seconds", came)

@@ -3,12 +3,10 @@
 from dataclasses import replace
 from typing import Any, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
 from aoi_fl import protocol
 from aoi_fl.config.rules import check, uncompensated
 from aoi_fl.config.values import Compensate
+from aoi_fl.protocol.records import State
 from aoi_fl.science import systematic as science
 from aoi_fl.science.errors import ConfigError, check_choice
 from aoi_fl.science.interval_law import StrideLaw
@@ -16,7 +14,8 @@ from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.participation import SystematicRule
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.strides import check_jitter
-from aoi_fl.strategies.policy import RoundOutcome, State
+from aoi_fl.science.types import Floats
+from aoi_fl.strategies.policy import RoundOutcome
 from aoi_fl.strategies.selection.absence import make_absence
 from aoi_fl.strategies.selection.rates import Rates, Shares
 from aoi_fl.strategies.selection.rule import SAME_MEET, RulePolicy
@@ -55,7 +54,7 @@ class SystematicRulePolicy(RulePolicy):
         super().observe(outcome)
         self.rule = self.rule.retold(outcome.view.round)
 
-    def targets(self, clients: int) -> NDArray[np.float64]:
+    def targets(self, clients: int) -> Floats:
         """Return (n,) the clients' own rates."""
         return self.rule.targets[:clients]
 

@@ -13,9 +13,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from aoi_fl.protocol.records import State
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.types import Floats, Ints, Mask
-from aoi_fl.strategies.policy import ClientOutcome, RoundOutcome, State
+from aoi_fl.strategies.policy import ClientOutcome, RoundOutcome
 
 _ODDS = np.array([[1.25], [2.0], [8.0], [64.0]])
 _STATE = ("volunteers-logs", "volunteers-last", "volunteers-sent")
