@@ -28,7 +28,7 @@ from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.flower import is_opaque
 from aoi_fl.strategies.aggregation.making import make_aggregation
 from aoi_fl.strategies.aggregation.metrics import messages_of
-from aoi_fl.strategies.aggregation.private import ByPrivateMean, PrivacyGuarantee, PrivateMean
+from aoi_fl.strategies.aggregation.private import ByPrivateMean, PrivateMean
 from aoi_fl.strategies.fedavg_arguments import judging, with_arguments
 from aoi_fl.strategies.guarded import Guarded, guarded
 from aoi_fl.strategies.plan import Resume, RoundOptions
@@ -84,8 +84,10 @@ class AgeAwareStrategy(Strategy):
         ):
             allowed = "left out with an aggregate_train of your own, as max-weight and must-include are"
             raise ConfigError("min_updates", options.min_updates, allowed, "Check the quorum in your aggregate_train.")
-        made, weights, options = make_aggregation(policy, aggregation, weights, options, resumed=resume is not None)
         needs = policy.traits.clients_needed if options.min_clients is None else options.min_clients
+        made, weights, options = make_aggregation(
+            policy, aggregation, weights, options, clients=needs, resumed=resume is not None
+        )
         _check_buffer(policy, options, needs)
         alike = isinstance(policy, RulePolicy) and policy.traits.law is not None
         check(opposed_bound(options.volunteer_error, alike, options.late_rounds, options.buffer))
@@ -94,7 +96,6 @@ class AgeAwareStrategy(Strategy):
             policy, options, made, weights, observer or Log(), resume, needs, type(self).__name__
         )
         self._training, self._evaluation = TrainingStep(run, configure), EvaluationStep(run)
-        self._private = aggregation if isinstance(aggregation, PrivateMean) else None
         self.stopped: str | None = None
         self.complete: str | None = None
 
@@ -124,22 +125,22 @@ class AgeAwareStrategy(Strategy):
         run, number = self._run, self._run.round.number
         return number == run.last or run.time_is_up or run.over(number + 1) is not None
 
-    def _promise_privacy(self, private: PrivateMean, rounds: int, model: ArrayRecord) -> None:
-        """Take up the account of a private run."""
+    def _promise_privacy(self, private: ByPrivateMean, rounds: int, model: ArrayRecord) -> None:
+        """Check the terms of a private run, and fix its noise."""
         self._check_step()
-        if rounds != private.rounds:
-            allowed = f"{private.rounds}, for which the noise is made"
+        run, spec = self._run, private.spec
+        if rounds != spec.rounds:
+            allowed = f"{spec.rounds}, for which the noise is made"
             raise ConfigError("rounds", rounds, allowed, "Fix the rounds before the run starts.")
-        run, k = self._run, self._run.policy.describe().get("per_round")
-        if k is not None and private.per_round not in (k, run.options.enough):
+        k = run.policy.describe().get("per_round")
+        if k is not None and spec.per_round not in (k, run.options.enough):
             allowed = f"{k}, the number of clients that the policy selects"
-            raise ConfigError("per-round", private.per_round, allowed, f"Set per_round of the PrivateMean to {k}.")
-        privacy = run.privacy = PrivacyGuarantee(private, self.policy.traits.law, run.needs)
-        if (why := privacy.over(1)) is not None:
+            raise ConfigError("per-round", spec.per_round, allowed, f"Set per_round of the PrivateMean to {k}.")
+        if (why := private.over(1)) is not None:
             remedy = "Raise noise-multiplier or max-epsilon."
-            raise ConfigError("max-epsilon", private.max_epsilon, f"larger: {why}", remedy)
-        if isinstance(run.aggregation, ByPrivateMean) and privacy.over(run.first) is None:
-            run.aggregation.promise(privacy, model, run.needs, run.first - 1)
+            raise ConfigError("max-epsilon", spec.max_epsilon, f"larger: {why}", remedy)
+        if private.over(run.first) is None:
+            private.promise(model, run.needs, run.first - 1)
 
     def _check_step(self) -> None:
         """Refuse an aggregation step in the place of a private run's, which could bypass clipping and noise."""
@@ -199,8 +200,8 @@ class AgeAwareStrategy(Strategy):
                 remedy = "Give for instance ArrayRecord(model.state_dict())."
                 raise ConfigError("initial_arrays", initial_arrays, "an ArrayRecord", remedy)
             judge = None if evaluate_fn is None else judging(evaluate_fn)
-            if self._private is not None:
-                self._promise_privacy(self._private, num_rounds, initial_arrays)
+            if run.private is not None:
+                self._promise_privacy(run.private, num_rounds, initial_arrays)
             self.summary()
             if run.last:
                 allowed = "a new one: this one has been used for a run already"
@@ -251,10 +252,10 @@ class AgeAwareStrategy(Strategy):
                     break
             if first <= num_rounds:
                 run.check_trained()
-            if run.privacy is not None:
-                result.epsilon = run.privacy.epsilon(max(run.round.number, first - 1))
-            if isinstance(run.aggregation, ByPrivateMean) and not self.stopped:
-                run.aggregation.complete()
+            if run.private is not None:
+                result.epsilon = run.private.epsilon(max(run.round.number, first - 1))
+                if not self.stopped:
+                    run.private.complete()
             if isinstance(self.observer, Log | RunObserver):  # of an app of one's own
                 logger.info("Final results:\n%s", result)
             return result
@@ -321,7 +322,7 @@ class AgeAwareStrategy(Strategy):
     ) -> tuple[ArrayRecord, MetricRecord | None]:
         run = self._run
         timeout = timeout if self.options.train_timeout is None else self.options.train_timeout
-        if self._private is not None:
+        if run.private is not None:
             self._check_step()
         step = self._own_step("aggregate_train")
         messages = run.call_step(

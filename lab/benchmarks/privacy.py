@@ -6,7 +6,7 @@ from unittest.mock import patch
 from aoi_fl.config.run import RunConfig
 from aoi_fl.lab.benchmarks.base import Row, Times, need, timed
 from aoi_fl.lab.benchmarks.training import federation
-from aoi_fl.strategies.aggregation.private import ByPrivateMean, PrivacyGuarantee
+from aoi_fl.strategies.aggregation.private import ByPrivateMean
 
 KEYS = {
     "dataset": "mnist",
@@ -23,7 +23,7 @@ KEYS = {
     "delta": 1e-3,
     "noise-multiplier": 1e-4,  # so little that training goes on
 }
-_MECHANISM = ((ByPrivateMean, "begin"), (ByPrivateMean, "add"), (ByPrivateMean, "finish"), (PrivacyGuarantee, "over"))
+_MECHANISM = ((ByPrivateMean, "begin"), (ByPrivateMean, "add"), (ByPrivateMean, "finish"), (ByPrivateMean, "over"))
 
 
 def run(data):

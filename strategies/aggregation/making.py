@@ -10,7 +10,7 @@ from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Aggregation
 from aoi_fl.strategies.aggregation.flower import FlowerAggregation
 from aoi_fl.strategies.aggregation.mean import Mean
-from aoi_fl.strategies.aggregation.private import ByPrivateMean, PrivateMean
+from aoi_fl.strategies.aggregation.private import ByPrivateMean, PrivateMean, account_of
 from aoi_fl.strategies.fedavg_arguments import inherited
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import Policy
@@ -22,6 +22,7 @@ def make_aggregation(
     weights: str,
     options: RoundOptions,
     *,
+    clients: int,
     resumed: bool,
 ) -> tuple[Aggregation, str, RoundOptions]:
     """Return the aggregation, with the weights and options that it leaves.
@@ -29,6 +30,7 @@ def make_aggregation(
     Parameters
     ----------
     policy, aggregation, weights, options : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
+    clients : clients that the run needs
     resumed : whether the run goes on
 
     Raises
@@ -59,7 +61,7 @@ def make_aggregation(
         weights = weighting.EQUAL
         if private.metrics == "hidden":
             options = _without_metrics(options)
-    by_flower = aggregation.strategy if isinstance(aggregation, PrivateMean) else aggregation
+    by_flower = private.strategy if private is not None else aggregation
     if by_flower is None:
         alone = options if private is None else replace(options, train_metrics_aggr_fn=None)
         made: Aggregation = Mean(alone, weights == weighting.UNBIASED)
@@ -67,7 +69,7 @@ def make_aggregation(
         options = inherited(options, by_flower)
         made = FlowerAggregation(by_flower, options, metrics=private is None)
     if private is not None:
-        made = ByPrivateMean(private, made, options, resumed=resumed)
+        made = ByPrivateMean(private, account_of(private, traits.law, clients), made, options, resumed)
     return made, weights, options
 
 

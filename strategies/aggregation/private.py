@@ -37,6 +37,7 @@ from aoi_fl.strategies.aggregation.base import (
     NO_METRICS,
     Aggregation,
     Draft,
+    Made,
     averages,
     is_statistic,
 )
@@ -131,7 +132,7 @@ class PrivateMean:
             raise ConfigError("policy", type(law).__name__, "one with a number of clients a round", "Choose another.")
         values: dict[str, Any] = {"clip": 1.0, "bands": min(min_separation(law, clients or 1), rounds), **more}
         made = cls(noise_multiplier=multiplier_of(epsilon, delta), rounds=rounds, per_round=k, delta=delta, **values)
-        PrivacyGuarantee(made, law, clients)
+        account_of(made, law, clients)
         return made
 
     @property
@@ -140,8 +141,8 @@ class PrivateMean:
         return float(getattr(self.strategy, "server_momentum", 0.0)) if type(self.strategy) is FedAvgM else 0.0
 
 
-class PrivacyGuarantee:
-    """What a private run guarantees, round by round.
+def account_of(spec: PrivateMean, law: Decentralised | Selector | None, clients: int | None) -> Account:
+    """Return the account of all rounds of a private mean, with the separation that both ends of a run keep.
 
     Parameters
     ----------
@@ -149,19 +150,38 @@ class PrivacyGuarantee:
     law : the policy of which the bounds follow; None for one without any
     clients : n, for a law that is a selector
 
-    Attributes
+    Raises
+    ------
+    ConfigError
+        The noise needs more rounds between two participations of a client than the law has.
+    """
+    separation = min_separation(law, clients or 1)
+    if spec.bands > separation:
+        allowed = f"at most {separation}, the fewest rounds between two participations"
+        remedy = f"Set bands to at most {separation}, or choose {', '.join(SEPARATED)} with equal rates."
+        raise ConfigError("bands", spec.bands, allowed, remedy)
+    return Account(separation, spec.rounds, spec.noise_multiplier, spec.bands, spec.momentum)
+
+
+class ByPrivateMean(Mean):
+    """The aggregation of a :class:`PrivateMean`, and what it guarantees round by round.
+
+    Parameters
     ----------
-    separation : b, which clients are asked to keep and the server enforces
-    account : of all rounds
+    spec, account : the private mean, and the account of all rounds
+    inner : what makes the new model of it
+    options : names of records, and how metrics are aggregated
+    resumed : whether the run goes on
     """
 
-    def __init__(self, spec: PrivateMean, law: Decentralised | Selector | None, clients: int | None) -> None:
-        self.spec, self.separation = spec, min_separation(law, clients or 1)
-        if spec.bands > self.separation:
-            allowed = f"at most {self.separation}, the fewest rounds between two participations"
-            remedy = f"Set bands to at most {self.separation}, or choose {', '.join(SEPARATED)} with equal rates."
-            raise ConfigError("bands", spec.bands, allowed, remedy)
-        self.account = Account(self.separation, spec.rounds, spec.noise_multiplier, spec.bands, spec.momentum)
+    _lost = NO_METRICS
+
+    def __init__(
+        self, spec: PrivateMean, account: Account, inner: Aggregation, options: RoundOptions, resumed: bool
+    ) -> None:
+        self.spec, self.account, self._inner = spec, account, inner
+        self._releases = Releases(spec.secret, options.run, options.token, resumed)
+        super().__init__(options)
 
     def epsilon(self, round_: int) -> float:
         """Return ε after so many rounds, without amplification."""
@@ -175,32 +195,11 @@ class PrivacyGuarantee:
             return None
         return f"round {round_} would spend ε = {spent:.4g}, more than max-epsilon {self.spec.max_epsilon:g}"
 
-
-class ByPrivateMean(Mean):
-    """The aggregation of a :class:`PrivateMean`.
-
-    Parameters
-    ----------
-    spec : the private mean
-    inner : what makes the new model of it
-    options : names of records, and how metrics are aggregated
-    resumed : whether the run goes on
-    """
-
-    _lost = NO_METRICS
-
-    def __init__(self, spec: PrivateMean, inner: Aggregation, options: RoundOptions, resumed: bool) -> None:
-        self._spec, self._inner = spec, inner
-        self._releases = Releases(spec.secret, options.run, options.token, resumed)
-        self._account: Account | None = None
-        super().__init__(options)
-
-    def promise(self, privacy: PrivacyGuarantee, model: ArrayRecord, clients: int, done: int) -> None:
-        """Take the account by which noise is drawn, and check the model, before the next round.
+    def promise(self, model: ArrayRecord, clients: int, done: int) -> None:
+        """Fix the noise by the account, and check the model, before the next round.
 
         Parameters
         ----------
-        privacy : the account
         model : the arrays that clients train
         clients : n
         done : the complete rounds of a resumed run
@@ -212,14 +211,13 @@ class ByPrivateMean(Mean):
         ResumeError
             The noise of the run is not there, or has other terms.
         """
-        spec, account = self._spec, privacy.account
+        spec, account = self.spec, self.account
         size = sum(model[name].numpy().size for name in self._trained(model))
         names = ("clip", "noise_multiplier", "rounds", "per_round", "bands", "delta")
         terms: dict[str, float] = {name: getattr(spec, name) for name in names}
         terms |= {"momentum": spec.momentum, "clients": clients, "size": size}
-        terms |= {"min_separation": privacy.separation, "max_participations": account.participations(spec.rounds)}
+        terms |= {"min_separation": account.separation, "max_participations": account.participations(spec.rounds)}
         self._releases.agree(terms, done, account.column, account.deviation * spec.clip, size)
-        self._account = account
 
     def released(self, round_: int) -> Mapping[str, Any] | None:
         """Return the training that made a round's release, before a break; None: the round has no release yet."""
@@ -234,7 +232,7 @@ class ByPrivateMean(Mean):
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Start from nothing."""
         super().begin(round_, model)
-        self._model, self._names = model, _floating(model, self._spec.frozen)
+        self._model, self._names = model, _floating(model, self.spec.frozen)
         self._sum: Floats = np.zeros(sum(model[name].numpy().size for name in self._names))
         self._change = np.empty_like(self._sum)  # of the client at hand
 
@@ -249,7 +247,7 @@ class ByPrivateMean(Mean):
         largest = self._measure(update.arrays)
         if not largest < math.inf:
             raise Refused("its change of the model is not finite, so it cannot be clipped")
-        if self._spec.metrics == "clear":
+        if self.spec.metrics == "clear":
             self._contents[client] = stripped(reply)
             if self._options.train_metrics_aggr_fn is not None:
                 self._held[client] = update.arrays, weight
@@ -272,12 +270,10 @@ class ByPrivateMean(Mean):
         """Add the change in hand, scaled down to the clip."""
         if largest > 0:
             self._change /= largest  # the squares of huge and of tiny numbers stay finite
-            self._change *= min(largest, self._spec.clip / math.sqrt(float(self._change @ self._change)))
+            self._change *= min(largest, self.spec.clip / math.sqrt(float(self._change @ self._change)))
             self._sum += self._change
 
-    def finish(
-        self, training: Callable[[], Mapping[str, Any]] | None = None
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+    def finish(self, training: Callable[[], Mapping[str, Any]] | None = None) -> Made:
         """Return the model that the inner aggregation makes of the noisy mean; a round without updates has noise too.
 
         ``training`` completes the record of the round, and returns what is kept with the release.
@@ -289,7 +285,7 @@ class ByPrivateMean(Mean):
         """
         self._settle()
         about = None if training is None else training()
-        mean = self._releases.of(self._round, self._sum, about) / self._spec.per_round
+        mean = self._releases.of(self._round, self._sum, about) / self.spec.per_round
         arrays = {name: array.numpy() for name, array in self._model.items()}
         at = 0
         for name in self._names:
@@ -310,7 +306,7 @@ class ByPrivateMean(Mean):
 
     def _trained(self, model: ArrayRecord) -> list[str]:
         """Return the names of the arrays that get noise; raise ConfigError for one that must not."""
-        names = _floating(model, self._spec.frozen)
+        names = _floating(model, self.spec.frozen)
         if not names:
             allowed = "one with a floating-point array that is not frozen, for a private mean"
             raise ConfigError("model", None, allowed, "Choose another model.")
@@ -326,7 +322,7 @@ class ByPrivateMean(Mean):
 
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
         """Return what the inner aggregation makes of the evaluations."""
-        return None if self._spec.metrics == "hidden" else self._inner.evaluated(round_, replies)
+        return None if self.spec.metrics == "hidden" else self._inner.evaluated(round_, replies)
 
     def state_dict(self) -> State:
         """Return the inner aggregation's, and which release was the last; the secret lies in a file of its own."""
@@ -343,15 +339,14 @@ class ByPrivateMean(Mean):
 
     def summary(self) -> None:
         """Log what is promised."""
-        if self._account is not None:
-            logger.info(
-                "private mean: clip %g, %d bands, ε = %.4g at δ = %g after %d rounds, without amplification",
-                self._spec.clip,
-                self._spec.bands,
-                self._account.epsilon(self._spec.delta),
-                self._spec.delta,
-                self._spec.rounds,
-            )
+        logger.info(
+            "private mean: clip %g, %d bands, ε = %.4g at δ = %g after %d rounds, without amplification",
+            self.spec.clip,
+            self.spec.bands,
+            self.epsilon(self.spec.rounds),
+            self.spec.delta,
+            self.spec.rounds,
+        )
         self._inner.summary()
 
 

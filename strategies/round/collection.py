@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord
+from flwr.app import Message
 
 from aoi_fl import protocol
 from aoi_fl.config.values import names_of
@@ -16,10 +16,9 @@ from aoi_fl.protocol.arrays import model_key, to_record
 from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.records import BELOW_QUORUM, LOST, Participation
 from aoi_fl.science.weighting import capped
-from aoi_fl.strategies.aggregation.base import is_statistic
+from aoi_fl.strategies.aggregation.base import Made, is_statistic
 from aoi_fl.strategies.aggregation.flower import is_opaque
 from aoi_fl.strategies.aggregation.mean import Mean, without_rounding
-from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.exchange import Exchange
 from aoi_fl.strategies.round.retry import FAILURE
@@ -255,7 +254,7 @@ class Collector:
             device_seconds=self._clock.worked(message_id),
         )
 
-    def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
+    def finish(self) -> Made:
         """Return the new model, or None if no update could be used, and the metrics; complete the record.
 
         A round below its quorum makes no model, and the ages of its clients go on.
@@ -282,8 +281,8 @@ class Collector:
             self.held = {}
             if self._lacks_quorum():
                 return None, None
-        if isinstance(self._intake, ByPrivateMean):
-            return self._intake.finish(self._settle)
+        if self._run.private is not None:
+            return self._run.private.finish(self._settle)
         made = self._intake.finish()
         if self._intake.spoiled:
             self.refuse(self._intake.spoiled)

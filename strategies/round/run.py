@@ -122,14 +122,14 @@ class StrategyRun(Shared):
             pace=pace,
             elapsed=elapsed,
         )
-        if self.privacy is None:
+        if self.private is None:
             return request
-        spec = self.privacy.spec
+        spec = self.private.spec
         return replace(
             request,
             min_separation=self.separation,
             rounds=spec.rounds,
-            mu=min(self.privacy.account.mu, MAX_MU),
+            mu=min(self.private.account.mu, MAX_MU),
             delta=spec.delta,
             clear=spec.metrics == "clear",
         )
@@ -137,7 +137,7 @@ class StrategyRun(Shared):
     @property
     def hidden(self) -> bool:
         """Whether the run records of clients their participation alone."""
-        return self.privacy is not None and self.privacy.spec.metrics == "hidden"
+        return self.private is not None and self.private.spec.metrics == "hidden"
 
     def join(self, grid: Grid) -> None:
         """Begin the run, or go on with it, and wait for its clients.
@@ -210,14 +210,14 @@ class StrategyRun(Shared):
 
     def over(self, round_: int) -> str | None:
         """Return why a round must not begin; None: it may."""
-        return self.complete or (None if self.privacy is None else self.privacy.over(round_))
+        return self.complete or (None if self.private is None else self.private.over(round_))
 
     def close(self, arrays: ArrayRecord) -> None:
         """Write the round down, with the model after it."""
         round_, record, opened = self.round, self.round.record, self.round.opened
         if opened is not None and self.clock.simulated == opened and not record.trained:  # no message was sent
             self.clock.wait((), 0, 0.0, opened + ROUND_TRIP)
-        round_.close(self.clock.simulated, None if self.privacy is None else self.privacy.epsilon(round_.number))
+        round_.close(self.clock.simulated, None if self.private is None else self.private.epsilon(round_.number))
         if round_.number == self.last or self.time_is_up:
             self.at_work.end()
         self.progress.idle = self.progress.idle + 1 if record.empty else 0

@@ -13,7 +13,7 @@ from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.own_code import call_own
 from aoi_fl.protocol.records import Observer, Participation
 from aoi_fl.strategies.aggregation.base import Aggregation
-from aoi_fl.strategies.aggregation.private import PrivacyGuarantee
+from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.round.current import Round
@@ -55,7 +55,6 @@ class Shared:
     strategy : the name of the strategy's class, for messages
     clock, grid : the time, and the connection to the nodes, once the run has begun
     progress, roster, round, timer : the clients and rounds up to now
-    privacy : the account of a private run; None: the run is not private
     inbox : decisions on the next round that arrive with other replies, and what was asked, by client. A restart loses
         them, and the server asks again. A decision remains valid when the terms change after it
     """
@@ -70,7 +69,6 @@ class Shared:
     strategy: str
     clock: Clock = MACHINE
     grid: Grid = field(init=False)
-    privacy: PrivacyGuarantee | None = None
 
     def __post_init__(self) -> None:
         self.roster = Roster(self.options, self.needs, self.resume.clients if self.resume else ())
@@ -104,6 +102,11 @@ class Shared:
         self.roster.note_decision(client, answer, self.round_duration)
 
     @property
+    def private(self) -> ByPrivateMean | None:
+        """The aggregation of a private run; None: the run is not private."""
+        return self.aggregation if isinstance(self.aggregation, ByPrivateMean) else None
+
+    @property
     def first(self) -> int:
         """The first round of the run, or of its resumption."""
         return 1 if self.resume is None else self.resume.next_round
@@ -116,7 +119,7 @@ class Shared:
     @property
     def separation(self) -> int:
         """The least number of rounds between two participations of a client that count."""
-        return 1 if self.privacy is None else self.privacy.separation
+        return 1 if self.private is None else self.private.account.separation
 
     @property
     def round_duration(self) -> float | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message
 
 from aoi_fl import protocol
 from aoi_fl.config.values import names_of
@@ -17,11 +17,10 @@ from aoi_fl.protocol.own_code import brief, call_own
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.weighting import weigh
-from aoi_fl.strategies.aggregation.base import MODEL_STAYS, called, flaw, log_failure
+from aoi_fl.strategies.aggregation.base import MODEL_STAYS, Made, called, flaw, log_failure
 from aoi_fl.strategies.aggregation.flower import in_types_of
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.aggregation.metrics import model_and_metrics
-from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.guarded import name_of
 from aoi_fl.strategies.policy import Plan, RoundView
 from aoi_fl.strategies.round import retry
@@ -32,7 +31,6 @@ from aoi_fl.strategies.round.questions import ask
 from aoi_fl.strategies.round.run import StrategyRun
 from aoi_fl.strategies.validation import Refused
 
-Made: TypeAlias = tuple[ArrayRecord | None, MetricRecord | None]
 TrainStep: TypeAlias = Callable[..., Made]
 
 
@@ -76,7 +74,7 @@ class TrainingStep:
             seed=run.options.seed,
             first=round_.number == run.first,
             second_attempt=second_attempt,
-            may_force=run.privacy is None and not (run.options.buffer and len(run.at_work)),
+            may_force=run.private is None and not (run.options.buffer and len(run.at_work)),
             places=run.places,
             volunteer_error=run.options.volunteer_error,
         )
@@ -85,7 +83,7 @@ class TrainingStep:
             allowed = f"a function that returns a Plan, and it returned {brief(plan)}"
             raise ConfigError(f"{kind}.plan", None, allowed, "Return an aoi_fl.strategies.Plan.")
         plan = plan.checked(kind, len(run.roster))
-        if plan.forced and run.privacy is not None:
+        if plan.forced and run.private is not None:
             allowed = "false in a private run, which forces no client"
             raise ConfigError(f"forced of {kind}.plan", True, allowed, "Return a plan without clients.")
         if second_attempt and not len(plan.clients):
@@ -206,7 +204,7 @@ class TrainingStep:
         aggregated = (round_.record.aggregate_seconds or 0.0) - before
         round_.add_seconds("train", time.monotonic() - round_.step_begun - aggregated)
         # A private round makes a model of noise alone too, so that an empty one cannot be told.
-        used = arrays is not None and (run.privacy is None or round_.record.trained > 0)
+        used = arrays is not None and (run.private is None or round_.record.trained > 0)
         run.progress.trained |= used
         round_.record.empty = not used
         if metrics is not None:
@@ -216,10 +214,10 @@ class TrainingStep:
     @property
     def _released(self) -> Mapping[str, Any] | None:
         """The training of a private round that a break has not let into the ledger; simulated clients train again."""
-        run, aggregation = self._run, self._run.aggregation
-        if isinstance(aggregation, ByPrivateMean) and run.clock.simulated is None:
-            return aggregation.released(run.round.number)
-        return None
+        run = self._run
+        if run.private is None or run.clock.simulated is not None:
+            return None
+        return run.private.released(run.round.number)
 
     def _add_late(self, collector: Collector, used: bool = True) -> list[int]:
         """Add the updates of earlier rounds that have arrived by now; return the clients."""
