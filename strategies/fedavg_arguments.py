@@ -14,6 +14,7 @@ from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.protocol.own_code import call_own
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.strategies.aggregation.metrics import metrics_or_none
 from aoi_fl.strategies.plan import RoundOptions
 
 # A policy inherits these from the Flower strategy that aggregates.
@@ -55,15 +56,9 @@ def with_arguments(policy: str, options: RoundOptions, given: Mapping[str, Any])
 def judging(
     evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None],
 ) -> Callable[[int, ArrayRecord], MetricRecord | None]:
-    """Return the server's evaluation; it raises ConfigError for what is no MetricRecord."""
+    """Return the server's evaluation; it raises ConfigError for what is no record of metrics."""
     wanted = "a function of (server_round, arrays) that returns a MetricRecord or None"
-    return partial(call_own, "evaluate_fn", evaluate_fn, made=_record, wanted=wanted)
-
-
-def _record(made: Any) -> MetricRecord | None:
-    if made is not None and not isinstance(made, MetricRecord):
-        raise TypeError
-    return made
+    return partial(call_own, "evaluate_fn", evaluate_fn, made=metrics_or_none, wanted=wanted)
 
 
 def inherited(options: RoundOptions, inner: Strategy) -> RoundOptions:

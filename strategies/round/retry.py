@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class _Silence:
     ----------
     count : its unanswered messages, less what its answers have forgiven
     until : the round of its next try
-    waited : the round of the last wait until the deadline, in vain
+    waited : the round of the last wait until the deadline, in vain; NaN: none
     silent : whether it has not answered its last message
     took, left : seconds of its last answer, and seconds left for retries
     tried : seconds of the last try; unknown after a break
@@ -46,16 +46,15 @@ class _Silence:
 
     count: float = 0.0
     until: int = 0
-    waited: float = -math.inf
+    waited: float = math.nan
     silent: bool = False
     took: float = math.nan
     left: float = 0.0
     tried: float = math.nan
 
-    @property
-    def next_wait(self) -> float:
-        """The round of the next wait until the deadline."""
-        return self.waited + _LONGEST_PAUSE
+    def spared(self, round_: int) -> bool:
+        """Tell whether a round does not wait for the client until the deadline, because an earlier one did."""
+        return round_ < self.waited + _LONGEST_PAUSE
 
     @property
     def worth(self) -> float:
@@ -90,14 +89,14 @@ class Backoff:
 
     def mute(self) -> set[int]:
         """Return the silent clients for which the round does not wait until the deadline."""
-        return {client for client, one in self._clients.items() if one.silent and self.round < one.next_wait}
+        return {client for client, one in self._clients.items() if one.silent and one.spared(self.round)}
 
     def patience(self) -> dict[int, float]:
         """Return the seconds that a round waits for a client with a count, unless the others take longer."""
         return {
             client: one.worth
             for client, one in self._clients.items()
-            if one.count and (not one.silent or self.round < one.next_wait)
+            if one.count and (not one.silent or one.spared(self.round))
         }
 
     def note(self, client: int) -> None:
@@ -109,10 +108,10 @@ class Backoff:
         one.tried = self.now
         one.count += 1
         one.until = self.round + _pause(one.count)
-        if self.round >= one.next_wait:
-            one.waited = self.round
-        else:
+        if one.spared(self.round):
             one.left -= one.worth
+        else:
+            one.waited = self.round
 
     def hear(self, client: int) -> None:
         """Note an answer that a round did not wait for, but that came by the deadline.
@@ -123,7 +122,7 @@ class Backoff:
         if one.count <= _FORGIVEN:
             one.until = 0
         if one.count == 1:
-            one.waited = -math.inf
+            one.waited = math.nan
 
     def answer(self, client: int, took: float = math.nan) -> None:
         """Note an answer in time, and its seconds if known."""
@@ -132,7 +131,7 @@ class Backoff:
             one.took, one.left = took, one.left + _AGAIN * took
         one.silent, one.count, one.until = False, one.count / 2, 0
         if one.count < _LEAST:
-            one.count, one.waited, one.tried = 0.0, -math.inf, math.nan
+            one.count, one.waited, one.tried = 0.0, math.nan, math.nan
 
     def retry(self, client: int) -> None:
         """Try a client in the next round."""
@@ -160,14 +159,7 @@ class Backoff:
         in another process (``seconds``).
         """
         rows = [
-            (
-                client,
-                one.count,
-                one.until,
-                math.nan if one.waited < 0 else one.waited,
-                one.silent,
-                *((one.took, one.left) if seconds else (math.nan, 0.0)),
-            )
+            (client, *astuple(one if seconds else replace(one, took=math.nan, left=0.0))[:-1])
             for client, one in sorted(self._clients.items())
             if one.count or (seconds and not math.isnan(one.took))
         ]
@@ -176,7 +168,6 @@ class Backoff:
     def load_state_dict(self, memory: AnyArray) -> None:
         """Restore a state."""
         for number, count, until, waited, silent, took, left in memory.tolist():
-            waited = -math.inf if math.isnan(waited) else waited
             self._clients[int(number)] = _Silence(count, int(until), waited, bool(silent), took, left)
 
 

@@ -287,9 +287,9 @@ class Roster:
         self.records[number] = record
         self._number_of_name[record.name] = number
         self.last[number] = record.since - 1  # a newcomer has missed no round
-        self.sizes[number] = np.nan if record.examples is None else record.examples
-        self.payments[number] = np.nan if record.payment is None else record.payment
-        self._sensitivities[number] = np.nan if record.sensitivity is None else record.sensitivity
+        # None becomes NaN.
+        self.sizes[number], self.payments[number] = record.examples, record.payment
+        self._sensitivities[number] = record.sensitivity
 
     def _free_number(self, wish: int | None) -> int:
         if wish is not None and wish < self._expected and wish not in self.records:
