@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
-from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.client.gate.gate import Arrival, Gate
@@ -16,6 +15,7 @@ from aoi_fl.client.gate.rules import METRICS, NAMES
 from aoi_fl.flower.errors import DECLINED, FORMER_APP, NO_HELLO, known_code
 from aoi_fl.flower.gate import Release
 from aoi_fl.protocol import Bid, Introduction, ParticipationReply, ParticipationRequest, Record, npy, packing
+from aoi_fl.science.types import AnyArray
 
 _RECORDS: tuple[type[Record], ...] = (Introduction, ParticipationReply, Bid)
 _NUMPY = "numpy.ndarray"  # Flower's "stype" of an array in NumPy's file format
@@ -116,7 +116,7 @@ def own_record(values: Mapping[str, Any] | None, texts: Mapping[str, str | None]
 
 def read(content: RecordDict) -> Content:
     """Return the records of a content."""
-    arrays: dict[str, dict[str, NDArray[Any]]] = {}
+    arrays: dict[str, dict[str, AnyArray]] = {}
     metrics, configs = {}, {}
     own, unread = None, ""
     try:
@@ -143,7 +143,7 @@ def read(content: RecordDict) -> Content:
     return Content(arrays, metrics, configs, own, unread)
 
 
-def _numbers(array: NDArray[Any]) -> NDArray[Any]:
+def _numbers(array: AnyArray) -> AnyArray:
     """Return an array whose bytes are all of its values: no text, field, padding, or truth value of another byte."""
     odd = array.dtype == np.bool_ and bool((array.view(np.uint8) > 1).any())
     if array.dtype.kind not in "fciub" or array.dtype.char in "gG" or odd:
@@ -164,7 +164,7 @@ def write(leaves: Content, reply: Content, records: RecordDict) -> RecordDict:
     return RecordDict(made)
 
 
-def _array(old: Array, values: NDArray[Any], new: NDArray[Any], unread: str) -> Array:
+def _array(old: Array, values: AnyArray, new: AnyArray, unread: str) -> Array:
     if unread:
         return old
     head = npy.head(new)  # another one, and bytes after the values, could carry data

@@ -11,7 +11,6 @@ The rule of a message is the object that the simulator calls with n clients; her
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.client.gate.rules import SEPARATION
 from aoi_fl.client.promises import Promise
@@ -20,6 +19,7 @@ from aoi_fl.protocol import CENTRAL, MAX_AGE, RESERVE, ParticipationReply, Parti
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.draws import uniform
 from aoi_fl.science.rule import Clocks, ParticipationRule, Terms
+from aoi_fl.science.types import Floats
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class _Decider:
         if self._ask.wire == RESERVE:
             self.reserve_next()
 
-    def _draw(self, purpose: str, round_: int) -> NDArray[np.float64]:
+    def _draw(self, purpose: str, round_: int) -> Floats:
         return np.array([uniform(self._seed, round_, purpose, self._number)])
 
     def _clocks(self, last: int) -> Clocks:

@@ -5,10 +5,10 @@ import zipfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from aoi_fl.science.types import AnyArray
 
 _HEADER = 10_000  # bytes of an array's header, at most
 _LARGE = 2**26  # unpacked bytes from which the ratio is checked
@@ -23,7 +23,7 @@ class Unreadable(Exception):
         self.name = name
 
 
-def read(path: Path, wanted: Sequence[str]) -> tuple[dict[str, NDArray[Any]], set[str]]:
+def read(path: Path, wanted: Sequence[str]) -> tuple[dict[str, AnyArray], set[str]]:
     """Return the wanted arrays that a file has, and the names of all its arrays.
 
     Raises

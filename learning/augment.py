@@ -2,13 +2,14 @@
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn import functional
+
+from aoi_fl.science.types import Ints
 
 MARGIN = 4  # largest shift of a crop, in pixels each way
 
 
-def drawn(draws: np.random.Generator, n: int) -> NDArray[np.int64]:
+def drawn(draws: np.random.Generator, n: int) -> Ints:
     """Draw (3, n): the first row and column of each crop, and 1 for a flip."""
     moves = [draws.integers(0, 2 * MARGIN + 1, n) for _ in range(2)]
     return np.stack([*moves, draws.random(n) < 0.5])

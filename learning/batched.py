@@ -6,14 +6,13 @@ one client needs.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aoi_fl.learning import augment, sgd, stacked
+from aoi_fl.science.types import AnyArray, Ints
 
 
 def fit_many(
@@ -85,13 +84,13 @@ def fit_many(
     return [p[places] for p in parameters], (losses / weights)[places].tolist()
 
 
-def _batches(share: sgd.Share, batch_size: int) -> Iterator[NDArray[np.int64]]:
+def _batches(share: sgd.Share, batch_size: int) -> Iterator[Ints]:
     """Yield batches of positions without end, a fresh permutation for each pass."""
     while True:
         permutation = share.order.permutation(len(share.y))
         yield from (permutation[begin : begin + batch_size] for begin in range(0, len(permutation), batch_size))
 
 
-def _sent(values: NDArray[Any], like: Tensor) -> Tensor:
+def _sent(values: AnyArray, like: Tensor) -> Tensor:
     """Return an array on a device, without waiting for the device's earlier work."""
     return torch.from_numpy(values).to(like.device, non_blocking=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Dataset, resemble_classes
+from aoi_fl.science.types import AnyArray, Floats, Mask
 
 _LARGE, _SMALL = 5.0, 0.01  # SGD learns badly with a larger root mean square, or with all values smaller
 _SHOWN = 5
@@ -41,7 +41,7 @@ def inputs(x: NDArray[np.float32], name: str) -> Iterator[str]:
         )
 
 
-def _labels(y: NDArray[Any], classes: int) -> Iterator[str]:
+def _labels(y: AnyArray, classes: int) -> Iterator[str]:
     """Yield a warning about ``train_y``: classes without examples, or suspicious targets."""
     if classes:
         missing = np.setdiff1d(np.arange(classes), y)
@@ -70,7 +70,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _scales(columns: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _scales(columns: NDArray[np.float32]) -> tuple[Floats, Mask]:
     """Return the root mean square of each column of (N, columns), and whether it is far from 1."""
     largest = np.abs(columns).max(axis=0).astype(np.float64)
     scale = np.where(largest > 0, largest, 1.0)  # else the squares of large numbers overflow

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from aoi_fl.science.types import Floats, Mask
+
 Cells = Sequence[str]
 Misread = tuple[int, str, str]  # a cell's index, what is allowed in its place, and the remedy
 _RARE = 3  # words beside many numbers

@@ -21,6 +21,7 @@ from aoi_fl.learning import npz, tabular
 from aoi_fl.learning.form import Dataset, Form, Labels
 from aoi_fl.protocol import files as disk
 from aoi_fl.science.errors import ConfigError, install
+from aoi_fl.science.types import AnyArray, Ints
 
 _IDX = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
 
@@ -66,7 +67,7 @@ _PUBLISHED = {
 }
 _DIGITS_TEST = 297  # of 1797, which leaves 1500 to train on
 
-Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]  # train_x, train_y, test_x, test_y
+Arrays = tuple[AnyArray, AnyArray, AnyArray, AnyArray]  # train_x, train_y, test_x, test_y
 
 
 def load(
@@ -230,7 +231,7 @@ class _ArraysOnly(pickle.Unpickler):
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
-def _cifar(blob: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _cifar(blob: bytes) -> tuple[NDArray[np.uint8], Ints]:
     """Read a batch of CIFAR, a pickled dict; rows have 1024 red, 1024 green, 1024 blue pixels."""
     batch = _ArraysOnly(io.BytesIO(blob), encoding="latin1").load()
     labels = batch["fine_labels"] if "fine_labels" in batch else batch["labels"]

@@ -1,17 +1,18 @@
 """A data set and its form: the shape of an example and the kind of target."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.science.types import AnyArray, Ints
+
 MOST_CLASSES = 100  # more different whole numbers are targets of a regression, such as counts
 Shape = tuple[int, ...]
-Labels = NDArray[np.int64] | NDArray[np.float32]
+Labels = Ints | NDArray[np.float32]
 
 
-def resemble_classes(targets: NDArray[Any]) -> bool:
+def resemble_classes(targets: AnyArray) -> bool:
     """Return whether numbers (n,) are few different whole ones that repeat."""
     kinds = np.unique(targets)
     return len(kinds) <= min(MOST_CLASSES, len(targets) // 2) and bool((kinds == np.rint(kinds)).all())
@@ -68,11 +69,11 @@ class Dataset:
     test_x: NDArray[np.float32]
     test_y: Labels
     classes: int
-    owners: NDArray[np.int64] | None = None
+    owners: Ints | None = None
     clients: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     understood: str = ""
-    test_owners: NDArray[np.int64] | None = None
+    test_owners: Ints | None = None
 
     @property
     def shape(self) -> Shape:

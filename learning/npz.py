@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from aoi_fl.learning.form import Labels, Shape
 from aoi_fl.protocol import MAX_NAME, is_name
 from aoi_fl.protocol.files import is_file
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.types import AnyArray, Ints
 
 ARRAYS = ("train_x", "train_y", "test_x", "test_y")
 Arrays = tuple[NDArray[np.float32], Labels, NDArray[np.float32], Labels]
@@ -51,7 +51,7 @@ def read_examples(path: Path, shape: Shape, classes: int) -> tuple[NDArray[np.fl
     return x, _labels(arrays["y"], f"y in {path}", len(x), classes)
 
 
-def read_owners(path: Path, name: str, examples: int | None = None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def read_owners(path: Path, name: str, examples: int | None = None) -> tuple[Ints, tuple[str, ...]]:
     """Return the client of each training example, from 0, and the clients' names.
 
     Raises
@@ -80,7 +80,7 @@ def count_examples(path: Path) -> int:
     return int(_arrays(path, ("y",), "data-file")["y"].size)
 
 
-def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[Any]]:
+def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, AnyArray]:
     if not is_file(path):
         raise ConfigError(key, path, "the path of an npz file that exists", "Correct the path.")
     try:
@@ -96,7 +96,7 @@ def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[An
     return arrays
 
 
-def check(arrays: Mapping[str, NDArray[Any]], source: str, shape: Shape | None, classes: int | None) -> Arrays:
+def check(arrays: Mapping[str, AnyArray], source: str, shape: Shape | None, classes: int | None) -> Arrays:
     """Return the four arrays in their final form, or raise ConfigError with the invalid one.
 
     ``source`` names the file or folder in messages; the other arguments are those of :func:`read`.
@@ -118,7 +118,7 @@ def check(arrays: Mapping[str, NDArray[Any]], source: str, shape: Shape | None, 
     return train_x, train_y, test_x, _labels(arrays["test_y"], f"test_y in {source}", len(test_x), classes)
 
 
-def _inputs(x: NDArray[Any], name: str, shape: Shape | None) -> NDArray[np.float32]:
+def _inputs(x: AnyArray, name: str, shape: Shape | None) -> NDArray[np.float32]:
     """Return a table, or images with channels first, of a required shape."""
     given, table = f"of shape {x.shape} and type {x.dtype}", x.ndim == 2
     if x.ndim == 3:
@@ -142,7 +142,7 @@ def _inputs(x: NDArray[Any], name: str, shape: Shape | None) -> NDArray[np.float
     return values
 
 
-def _finite(x: NDArray[Any], name: str) -> NDArray[np.float32]:
+def _finite(x: AnyArray, name: str) -> NDArray[np.float32]:
     """Return a copy as float32; refuse missing and infinite values."""
     with np.errstate(over="ignore"):
         values = np.array(x, np.float32, order="C")
@@ -154,7 +154,7 @@ def _finite(x: NDArray[Any], name: str) -> NDArray[np.float32]:
     return values
 
 
-def _labels(y: NDArray[Any], name: str, examples: int, classes: int | None) -> Labels:
+def _labels(y: AnyArray, name: str, examples: int, classes: int | None) -> Labels:
     """Return labels, or with ``classes`` 0 the targets of a regression."""
     given = f"of shape {y.shape} and type {y.dtype}"
     if y.shape != (examples,):

@@ -10,7 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Labels
 from aoi_fl.protocol import npy
@@ -18,8 +17,9 @@ from aoi_fl.protocol.files import check_regular, save
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, install, refusing
 from aoi_fl.science.sizes import make_sizes, scaled
+from aoi_fl.science.types import Ints
 
-Indices = NDArray[np.int64]
+Indices = Ints
 
 
 def make(

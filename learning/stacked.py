@@ -1,6 +1,5 @@
 """Compute a model's layers for many clients at once, with stacked parameters."""
 
-import logging
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -9,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-logger = logging.getLogger("flwr")
+from aoi_fl.protocol.log import logger
+
 _ALIGNED = 8  # channels of a group for which cuDNN has kernels for all groups at once
 _LAYERS = (nn.Flatten, nn.Linear, nn.ReLU, nn.Conv2d, nn.MaxPool2d)
 

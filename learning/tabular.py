@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.learning.cells import MISSING, Floats, understand
+from aoi_fl.learning.cells import MISSING, understand
 from aoi_fl.learning.form import MOST_CLASSES, Dataset, resemble_classes
 from aoi_fl.protocol import MAX_NAME, is_name
 from aoi_fl.protocol.clients import read_number
 from aoi_fl.protocol.files import is_file
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean, install
+from aoi_fl.science.types import AnyArray, Floats, Ints, Mask
 
-Ints = NDArray[np.int64]
 _TEST = 5  # every fifth row is a test row
 _MOST_WORDS = 200  # different words of a column; each becomes a column of 0 and 1
 _CLIENTS = "client-column"  # the key in messages
@@ -285,7 +285,7 @@ def _check_feature(column: _Column) -> None:
         raise column.fault(f"{len(column.kinds[0])} different words", f"at most {_MOST_WORDS}", "Group its words")
 
 
-def _targets(column: _Column) -> tuple[NDArray[Any], int]:
+def _targets(column: _Column) -> tuple[AnyArray, int]:
     """Return labels, or the targets of a regression, and the number of classes."""
     numbers, (kinds, place) = column.numbers, column.kinds
     if len(kinds) < 2:
@@ -336,7 +336,7 @@ def by_group(groups: Ints, purpose: str) -> Ints:
     return order[np.argsort(groups[order], kind="stable")]
 
 
-def _test_rows(groups: Ints) -> NDArray[np.bool_]:
+def _test_rows(groups: Ints) -> Mask:
     """Return the test rows: a random fifth of each group; a group with one row has none."""
     ranked = by_group(groups, "split")
     test = np.zeros(len(groups), bool)
@@ -347,7 +347,7 @@ def _test_rows(groups: Ints) -> NDArray[np.bool_]:
     return test
 
 
-def _encoded(column: _Column, train: NDArray[np.bool_]) -> NDArray[np.float32]:
+def _encoded(column: _Column, train: Mask) -> NDArray[np.float32]:
     """Return (N, features) of a column: standardised numbers, or 0 and 1 for each word."""
     if column.numbers is not None:
         median = np.nanmedian(column.numbers[train])
@@ -356,7 +356,7 @@ def _encoded(column: _Column, train: NDArray[np.bool_]) -> NDArray[np.float32]:
     return np.asarray(place[:, None] == np.arange(len(kinds)), np.float32)
 
 
-def _standardised(column: _Column, numbers: Floats, train: NDArray[np.bool_]) -> NDArray[np.float32]:
+def _standardised(column: _Column, numbers: Floats, train: Mask) -> NDArray[np.float32]:
     """Return numbers with mean 0 and deviation 1 over the training rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         deviation = numbers[train].std()

@@ -1,6 +1,5 @@
 """The task as one object: training on clients and evaluation on the server."""
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -16,13 +15,14 @@ from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, work
 from aoi_fl.learning.cautions import cautions, inputs
 from aoi_fl.learning.examples import Examples, tensors
 from aoi_fl.learning.form import Dataset, Form
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.own_code import naming
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_own
+from aoi_fl.science.types import Ints
 
-logger = logging.getLogger("flwr")
-ModelArrays = dict[str, NDArray[np.float32]]
+ModelArrays = Mapping[str, NDArray[np.float32]]
 _Draws = Callable[[str], np.random.Generator]  # a round's generator for a purpose
 _STATISTICS = ("running_mean", "running_var")  # buffers of batch normalisation
 _judged: set[str] = set()  # files that were checked for probable mistakes
@@ -151,7 +151,7 @@ class Task:
         trained = {name for name, value in state.items() if value.requires_grad and last[id(value)] == name}
         return [name for name in state if name not in trained]
 
-    def examples(self, indices: NDArray[np.int64], *, labels: NDArray[np.int64] | None = None) -> Examples:
+    def examples(self, indices: Ints, *, labels: Ints | None = None) -> Examples:
         """Return a subset of the training images.
 
         Parameters
@@ -184,7 +184,7 @@ class Task:
 
     def train(
         self,
-        arrays: Mapping[str, NDArray[np.float32]],
+        arrays: ModelArrays,
         examples: Examples,
         *,
         client: int,
@@ -214,7 +214,7 @@ class Task:
 
     def train_many(
         self,
-        arrays: Mapping[str, NDArray[np.float32]],
+        arrays: ModelArrays,
         clients: Sequence[tuple[Examples, int]],
         **how: Unpack[How],
     ) -> Iterator[tuple[ModelArrays, float]]:
@@ -268,12 +268,12 @@ class Task:
         room = room or (torch.cuda.get_device_properties(device).total_memory // 4 if cuda else 2**30)
         return max(1, room // stacked.bytes_a_client(model, self.form.shape, batch_size))
 
-    def evaluate_test(self, arrays: Mapping[str, NDArray[np.float32]]) -> tuple[float, float]:
+    def evaluate_test(self, arrays: ModelArrays) -> tuple[float, float]:
         """Return mean loss and metric of the model on the test images."""
         with naming("model", self.model, "its evaluation raised"):
             return self.evaluate(arrays, self._tensors[1])
 
-    def evaluate_clients(self, arrays: Mapping[str, NDArray[np.float32]]) -> dict[str, float]:
+    def evaluate_clients(self, arrays: ModelArrays) -> dict[str, float]:
         """Return the model's metric on each client's test examples, by name; {} if the data name no clients there."""
         owners = self.data.test_owners
         if owners is None:
@@ -284,7 +284,7 @@ class Task:
             found[self.data.clients[client]] = self.evaluate(arrays, Examples(test.x[rows], test.y[rows]))[1]
         return found
 
-    def evaluate(self, arrays: Mapping[str, NDArray[np.float32]], examples: Examples) -> tuple[float, float]:
+    def evaluate(self, arrays: ModelArrays, examples: Examples) -> tuple[float, float]:
         """Return the model's mean loss and its ``form.metric`` on some examples."""
         return sgd.evaluate(self._loaded(arrays), examples.x, examples.y, self._loss)
 
@@ -303,7 +303,7 @@ class Task:
     def _which(self) -> tuple[str, Form, torch.device, str, str]:
         return self.model, self.form, sgd.device(self.device), self.model_dir, self.source
 
-    def _loaded(self, arrays: Mapping[str, NDArray[np.float32]]) -> torch.nn.Module:
+    def _loaded(self, arrays: ModelArrays) -> torch.nn.Module:
         sgd.products(self.precision)
         model = working.fresh(*self._which)
         models.load_arrays(model, arrays)

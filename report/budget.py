@@ -5,12 +5,12 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.report.chart import Chart, overlay, plain, style
 from aoi_fl.report.participation import clients_by_rounds
 from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import Curve, Setting, average
+from aoi_fl.science.types import Floats
 
 
 def ages(i: int, setting: Setting, several: bool) -> Chart | None:
@@ -73,7 +73,7 @@ def overlays(settings: Sequence[Setting]) -> list[Chart | None]:
     ]
 
 
-def _payments(run: RecordedRun) -> NDArray[np.float64] | None:
+def _payments(run: RecordedRun) -> Floats | None:
     paid = run.column("spent")
     return paid if run.budgeted and np.isfinite(paid).any() else None
 
@@ -83,6 +83,6 @@ def _level(setting: Setting) -> Curve:
     return run.numbers, [float(run.policy["budget"])] * len(run.rounds)
 
 
-def _curve(of: Callable[[RecordedRun], NDArray[np.float64] | None], run: RecordedRun) -> Curve | None:
+def _curve(of: Callable[[RecordedRun], Floats | None], run: RecordedRun) -> Curve | None:
     """Return a number of a run against its rounds; None without it."""
     return None if (found := of(run)) is None else (run.numbers, found)

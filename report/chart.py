@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from aoi_fl.report.judging import LEAST_SEEDS
 from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import Curve, Setting, average
+from aoi_fl.science.types import Floats
 
 RUN_COLOURS = 8
 HEIGHT = 280  # pixels of a chart
@@ -183,9 +184,7 @@ def curve(
     return [band, middle], table | {f"{column}: from": by_x(at, low), f"{column}: to": by_x(at, high)}
 
 
-def ends(
-    curves: Sequence[Curve], mean: NDArray[np.float64], half: NDArray[np.float64], most: float = np.inf
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def ends(curves: Sequence[Curve], mean: Floats, half: Floats, most: float = np.inf) -> tuple[Floats, Floats]:
     """Return both ends of an interval, (m,) each, limited to possible values.
 
     Examples

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from aoi_fl.report import budget, participation
 from aoi_fl.report.chart import Chart, colour, curve, layout, overlay
@@ -19,6 +19,7 @@ from aoi_fl.report.participation import refreshes
 from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import Curve, Setting, factors, settings
 from aoi_fl.science import load
+from aoi_fl.science.types import Floats
 
 _MOST_METRICS = 24  # charts of an app's own metrics; the ledger has all
 _BAND = "The line is the mean of the seeds. The band is its 95 % interval."
@@ -144,7 +145,7 @@ def _by_round(measure: LedgerMeasure, run: RecordedRun) -> Curve | None:
     return (np.concatenate([[0], run.numbers])[known], y[known]) if run.rounds and known.any() else None
 
 
-def _by_time(measure: LedgerMeasure, marks: NDArray[np.float64], unit: float, run: RecordedRun) -> Curve | None:
+def _by_time(measure: LedgerMeasure, marks: Floats, unit: float, run: RecordedRun) -> Curve | None:
     """Return a run's latest value at the marks, which are simulated seconds, against time in a unit."""
     clock, value = run.column("clock"), run.column(measure.column)
     known = np.isfinite(clock) & np.isfinite(value)
@@ -177,7 +178,7 @@ def _intervals(overlaid: Sequence[Setting]) -> Chart | None:
     first = np.arange(1, longest + 1, width)
     middle = first + (width - 1) / 2
 
-    def binned(lengths: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
+    def binned(lengths: ArrayLike, values: ArrayLike) -> Floats:
         sums = np.bincount((np.asarray(lengths) - 1) // width, values, len(first))
         return np.asarray(sums[: len(first)], np.float64)
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from aoi_fl.protocol.records import RoundRecord
+from aoi_fl.science.types import Floats
 
 if TYPE_CHECKING:
     from aoi_fl.report.runs import RecordedRun
@@ -78,7 +79,7 @@ class LedgerMeasure:
         """Return a displayed value as text, with ``more`` before its unit."""
         return f"{format(value, f'.{digits}f') if self.unit else three(value)}{more}{self.unit}"
 
-    def scaled(self, values: ArrayLike) -> NDArray[np.float64]:
+    def scaled(self, values: ArrayLike) -> Floats:
         """Return displayed values of any shape; an app's or an earlier version's may be in per cent."""
         found = np.asarray(values, dtype=np.float64)
         shares = self.unit and not np.nanmax(found, initial=0.0, where=np.isfinite(found)) > 1
@@ -93,7 +94,7 @@ class LedgerMeasure:
         """Return the smallest difference that a run's test set can show, one example of an accuracy; 0: any."""
         return 1 / run.about["test_examples"] if self.unit and run.about.get("test_examples") else 0.0
 
-    def _known(self, run: RecordedRun) -> NDArray[np.float64]:
+    def _known(self, run: RecordedRun) -> Floats:
         values = run.column(self.column)
         return values[np.isfinite(values)]
 

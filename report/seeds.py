@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from aoi_fl.config.policies import KEYS, REGISTRY, is_policy
 from aoi_fl.report.judging import quantile
@@ -13,6 +13,7 @@ from aoi_fl.report.measure import LedgerMeasure, judge
 from aoi_fl.report.provenance import OF_THE_MACHINE, public
 from aoi_fl.report.runs import RecordedRun
 from aoi_fl.science.load import LoadMetrics
+from aoi_fl.science.types import Floats
 
 Curve = tuple[ArrayLike, ArrayLike]  # x ascending, and y
 OF_THE_RUN = ("seed", *OF_THE_MACHINE)
@@ -140,7 +141,7 @@ def _counted(runs: Sequence[RecordedRun]) -> str:
     return f" ({len(runs)} seeds)" if len(runs) > 1 else ""
 
 
-def average(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def average(curves: Sequence[Curve]) -> tuple[Floats, Floats, Floats]:
     """Return x common to all curves, their mean, and half the 95 % interval's width, (m,) each.
 
     Examples

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import check_rates, equal_rates
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.systematic import SystematicPolicy
+from aoi_fl.science.types import Floats
 
 RANDOM = ("random", "RandomSelection")
 _STEADY = (None, "", "always")  # clocks with all clients available
@@ -69,7 +69,7 @@ def law(policy: Mapping[str, Any], config: Mapping[str, Any], size: int) -> Inte
     return None
 
 
-def _checked(rates: Any, per_round: float) -> NDArray[np.float64]:
+def _checked(rates: Any, per_round: float) -> Floats:
     """Return rates that sum to k, and so apply to the whole run, with none too small."""
     values = np.asarray(rates, dtype=np.float64)
     check_rates(values)

@@ -9,27 +9,25 @@ version, run, round, the order of the arrays and a checksum.
 """
 
 import json
-import logging
 import zlib
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from aoi_fl.protocol.files import check_regular, discard
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ResumeError
+from aoi_fl.science.types import AnyArray, Arrays
 from aoi_fl.server.folder import LEDGER, keep
 from aoi_fl.server.ledger import DAMAGE
 
 VERSION = "1"
 _MODEL, _MEMORY = "model/", "memory/"
-logger = logging.getLogger("flwr")
 
 
 class Checkpoint(NamedTuple):
@@ -43,7 +41,7 @@ class Checkpoint(NamedTuple):
     """
 
     round: int
-    model: Mapping[str, NDArray[Any]]
+    model: Arrays
     memory: State
 
 
@@ -161,17 +159,17 @@ class Checkpoints:
         )
 
 
-def encode(tensors: Mapping[str, NDArray[Any]], metadata: dict[str, str] | None = None) -> bytes:
+def encode(tensors: Arrays, metadata: dict[str, str] | None = None) -> bytes:
     """Return arrays in safetensors' format, which requires C order."""
     return save({name: _native(array) for name, array in tensors.items()}, metadata)
 
 
-def _native(array: NDArray[Any]) -> NDArray[Any]:
+def _native(array: AnyArray) -> AnyArray:
     """Return an array in C order and in the byte order that a reader will find."""
     return np.asarray(array, array.dtype.newbyteorder("="), order="C")
 
 
-def _checksum(tensors: Mapping[str, NDArray[Any]]) -> str:
+def _checksum(tensors: Arrays) -> str:
     """Return a checksum that detects flipped bits in names, types, shapes and values."""
     value = 0
     for name in sorted(tensors):

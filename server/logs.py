@@ -8,9 +8,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.records import RoundRecord
-
-logger = logging.getLogger("flwr")
 
 
 class JsonLine(logging.Formatter):

@@ -1,25 +1,21 @@
 """Resume an interrupted run: its record and its next round."""
 
-import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
-
-from numpy.typing import NDArray
 
 from aoi_fl.config.fields import kebab
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.values import MILLION
 from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.science.errors import ConfigError, ResumeError
+from aoi_fl.science.types import Arrays
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, STATES, only_player
 from aoi_fl.server.ledger import DAMAGE, Ledger, progress, read, read_run
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources
 from aoi_fl.strategies.plan import Resume
-
-logger = logging.getLogger("flwr")
 
 
 def recorded_run(folder: Path) -> dict[str, Any]:
@@ -115,7 +111,7 @@ def extend(folder: Path, rounds: int) -> None:
                 ledger.forget_after(last - 1)
 
 
-def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, Mapping[str, NDArray[Any]], Checkpoints]:
+def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, Arrays, Checkpoints]:
     """Return a run's next round, the model after the last complete one, empty before round 1, and its checkpoints.
 
     Raises

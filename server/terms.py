@@ -2,7 +2,6 @@
 
 import csv
 import io
-import logging
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,13 +14,12 @@ from aoi_fl.config.policies import REGISTRY, users_of
 from aoi_fl.config.run import RunConfig
 from aoi_fl.protocol.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
 from aoi_fl.protocol.given_rates import read_rates
+from aoi_fl.protocol.log import logger
 from aoi_fl.science.convergence import ConvergenceConstants, sensitivities
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import LONGEST, given_rates
 from aoi_fl.server.folder import RATES_FILE, keep
 from aoi_fl.strategies.validation import some_of
-
-logger = logging.getLogger("flwr")
 
 Rates: TypeAlias = dict[str, float] | list[float]
 """r_i by the clients' names, or in order of their numbers."""

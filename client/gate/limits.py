@@ -3,16 +3,14 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.client.gate.rules import NORM
 from aoi_fl.protocol import ARRAYS, CONFIG, METRICS, coding
 from aoi_fl.science.errors import AoiError
-
-Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+from aoi_fl.science.types import AnyArray, Arrays, Floats
 
 _BLOCK = 1 << 16  # values that are measured together, so that no copy of an array is made
 _SPARE = 1e-6  # of the norm of a coded update, because the server decodes with rounding
@@ -153,7 +151,7 @@ def _scales(reply: Content, model: Arrays, new: Arrays, kind: str) -> dict[str, 
     return dict.fromkeys(new, 1.0) | dict(zip(names, map(abs, map(float, scales)), strict=True))
 
 
-def _base(name: str, array: NDArray[Any], model: Arrays, kind: str) -> NDArray[Any] | None:
+def _base(name: str, array: AnyArray, model: Arrays, kind: str) -> AnyArray | None:
     """Return what an array of a reply changes, or None for an array that is not floating."""
     base = model.get(name)
     if base is None or base.shape != array.shape:
@@ -170,12 +168,12 @@ def _base(name: str, array: NDArray[Any], model: Arrays, kind: str) -> NDArray[A
     return None
 
 
-def _flat(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def _flat(array: AnyArray, shape: tuple[int, ...]) -> AnyArray:
     """Return the values of an array in their order; a copy only if it is strided."""
     return np.ascontiguousarray(array).reshape(-1) if array.shape == shape else np.broadcast_to(array, math.prod(shape))
 
 
-def _blocks(array: NDArray[Any], base: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any], NDArray[np.float64]]]:
+def _blocks(array: AnyArray, base: AnyArray) -> Iterator[tuple[slice, AnyArray, Floats]]:
     """Yield slices of the flat array, the base there, and the change in float64."""
     new, old = _flat(array, array.shape), _flat(base, array.shape)
     for start in range(0, new.size, _BLOCK):
@@ -187,7 +185,7 @@ def _blocks(array: NDArray[Any], base: NDArray[Any]) -> Iterator[tuple[slice, ND
         yield part, before, change
 
 
-def _norm(array: NDArray[Any], base: NDArray[Any]) -> tuple[float, bool]:
+def _norm(array: AnyArray, base: AnyArray) -> tuple[float, bool]:
     """Return the norm of a change, and whether it hides data in the signs of zeros, which no norm sees."""
     total, hides, flat = 0.0, False, _flat(array, array.shape)
     for part, before, change in _blocks(array, base):
@@ -201,7 +199,7 @@ def _norm(array: NDArray[Any], base: NDArray[Any]) -> tuple[float, bool]:
     return total, hides
 
 
-def _towards(array: NDArray[Any], base: NDArray[Any], factor: float) -> NDArray[Any]:
+def _towards(array: AnyArray, base: AnyArray, factor: float) -> AnyArray:
     """Return base + factor · change; no value is farther from the base than that, whatever the rounding.
 
     Where nothing changes, the bits are the base's.

@@ -1,21 +1,19 @@
 """The base of the rivals that learn from what a server observes of its clients during a run."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science import draws
 from aoi_fl.science.client_stats import ClientArrays, Report
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population, Selection, check_per_round, smallest
-from aoi_fl.science.types import Floats, Ints, Mask
+from aoi_fl.science.types import Arrays, Floats, Ints, Mask
 
-State: TypeAlias = Mapping[str, NDArray[Any]]  # what a selector has learned, as arrays by name
+State: TypeAlias = Arrays  # what a selector has learned, as arrays by name
 
 
 class ClientStats(ClientArrays):

@@ -1,6 +1,5 @@
 """The start of a run by simulated time: its devices, and the grid that goes by their clock."""
 
-import logging
 from collections.abc import Mapping
 
 from aoi_fl.config.keys import over_selected
@@ -9,10 +8,9 @@ from aoi_fl.flower.messages import RunValue
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.lab.simulated_time.traces import drawn_start, make_trace, too_few, too_few_decide
+from aoi_fl.protocol.log import logger
 
 __all__ = ["ClockedGrid", "trace_of"]
-
-logger = logging.getLogger("flwr")
 
 
 def trace_of(run_config: Mapping[str, RunValue], nodes: int) -> DeviceTrace:

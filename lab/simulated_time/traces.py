@@ -8,10 +8,8 @@ is ``available[j]`` from ``seconds[j]`` on, j in ``offsets[i]:offsets[i+1]``. It
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import users_of
@@ -22,6 +20,7 @@ from aoi_fl.learning import archive
 from aoi_fl.protocol.files import is_file
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.types import AnyArray
 
 ALWAYS, BERNOULLI, GENERATED = "always", "bernoulli", "generated"
 
@@ -162,7 +161,7 @@ def _changes(path: Path) -> DeviceTrace:
     return DeviceTrace(availability, training.astype(np.float64), "training", download, upload)
 
 
-def _numbers(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def _numbers(name: str, array: AnyArray) -> AnyArray:
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         raise ConfigError(name, f"{array.dtype} of shape {array.shape}", "a row of numbers", "Correct the file.")
     return array

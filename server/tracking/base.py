@@ -1,6 +1,5 @@
 """The base of all trackers: it logs each round once, and survives a tool's failure."""
 
-import logging
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -9,10 +8,10 @@ from typing import Any, ClassVar
 
 from flwr.app import ArrayRecord
 
+from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.records import NO_COLUMNS, ClientRecord, RoundRecord, State
 from aoi_fl.server.ledger import ending
 
-logger = logging.getLogger("flwr")
 _NO_NUMBERS = ("round", "started", "metrics", *NO_COLUMNS)
 
 
