@@ -157,7 +157,7 @@ class _Selector:
     seed: int
 
     def __post_init__(self) -> None:
-        check_per_round(self.per_round)
+        check_whole("clients-per-round", self.per_round)
 
 
 class _SharingSelector(_Selector):
@@ -175,11 +175,6 @@ class RandomSelector(_SharingSelector):
     ω_i = d_i / Σ_{j∈S} d_j (Javani & Wang 2025, Policy 1). Client i draws u_i from (seed, round) and the k smallest are
     chosen, whatever the others' availability. Clients without examples are skipped.
     """
-
-    def long_run_rates(self, population: Population) -> Floats:
-        """Return (n,) participations a round of each client in the long run, if all are available."""
-        filled = population.sizes > 0  # the others are skipped
-        return np.where(filled, min(self.per_round / max(int(filled.sum()), 1), 1.0), 0.0)
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n) time, at most 40 bytes a client at the peak, the selection included."""
@@ -248,8 +243,3 @@ def smallest(keys: Floats, eligible: Mask, count: int) -> Ints:
         return np.empty(0, dtype=np.int64)
     keys[~eligible] = np.inf
     return np.sort(np.argpartition(keys, count - 1)[:count])
-
-
-def check_per_round(per_round: int) -> None:
-    """Raise ConfigError unless at least one client is wanted."""
-    check_whole("clients-per-round", per_round)

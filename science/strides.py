@@ -10,7 +10,7 @@ import numpy as np
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import check_rates, exact
-from aoi_fl.science.types import Floats, Ints, Mask
+from aoi_fl.science.types import Floats, Ints
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 JITTER = "jitter"  # the purpose under which a client draws how long a participation is put off
@@ -53,10 +53,6 @@ class Strides:
         """Return the amounts that clients, by default all, have accrued beyond a whole number, in ticks 0 … b−1."""
         b = self._b[who]
         return (np.mod(round_, b) * self._a[who] + self._tick[who]) % b
-
-    def begin(self, round_: int) -> Mask:
-        """Return (n,) which strides begin in a round: the participants, but for jitter."""
-        return self.accrued(round_) < self._a
 
     def begun(self, round_: int | Ints) -> Ints:
         """Return (n,) the number of strides begun by a round; 0 at round 0, but for phase and shift."""

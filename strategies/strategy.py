@@ -333,7 +333,7 @@ class AgeAwareStrategy(Strategy):
         if not messages and not self.options.buffer:
             run.at_work.wait(timeout)
         fresh, metrics = self._training.conclude(messages, timeout, step)
-        if run.round.may_try_again(fresh):
+        if fresh is None and run.round.record.willing == 0 and run.round.plan.undecided:  # every client has declined
             plan = self._training.select(arrays, second_attempt=True)
             if len(plan.clients):
                 messages = self._training.messages(plan, arrays, config)

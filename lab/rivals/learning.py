@@ -9,8 +9,8 @@ import numpy as np
 
 from aoi_fl.science import draws
 from aoi_fl.science.client_stats import ClientArrays, Report
-from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.selection import Population, Selection, check_per_round, smallest
+from aoi_fl.science.errors import ConfigError, check_whole
+from aoi_fl.science.selection import Population, Selection, smallest
 from aoi_fl.science.types import Arrays, Floats, Ints, Mask
 
 State: TypeAlias = Arrays  # what a selector has learned, as arrays by name
@@ -80,7 +80,7 @@ class LearningSelector:
     seen: ClientStats = field(default_factory=ClientStats, init=False)
 
     def __post_init__(self) -> None:
-        check_per_round(self.per_round)
+        check_whole("clients-per-round", self.per_round)
 
     @abstractmethod
     def select(self, round_: int, population: Population) -> Selection:

@@ -106,10 +106,6 @@ class Round:
         if self._view is None or not self._view.second_attempt:
             self._trainings = self._attempt
 
-    def may_try_again(self, arrays: ArrayRecord | None) -> bool:
-        """Tell whether every client has declined the model, so that the policy may select another one."""
-        return arrays is None and self.record.willing == 0 and self.plan.undecided
-
     def decline(self, client: int, answer: ParticipationReply, reason: str | None = None) -> None:
         """Count a client that declined; name it if there is a ``reason``, as a rule of its owner is."""
         self.record.declined += 1

@@ -58,7 +58,7 @@ def systematic_rate(rate, share, returning):
 
     def step(state):
         t, here, owing = state
-        due = owing or bool(strides.begin(t)[0])
+        due = owing or bool(strides.last_start(t)[0] == t)
         presence = ((1, there[here]), (0, 1 - there[here]))
         return due and here, {((t + 1) % b, after, due and not here): chance for after, chance in presence}
 

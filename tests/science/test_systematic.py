@@ -59,7 +59,9 @@ def test_spread_phases_give_exactly_k_in_every_round():
         for k in range(1, n + 1):
             strides = SystematicPolicy.equal(n, k, seed=n).strides
             # n rounds are a whole period; the later ones are those of a long run.
-            assert {int(strides.begin(t).sum()) for t in [*range(1, n + 1), *range(10**6, 10**6 + n)]} == {k}
+            assert {int((strides.last_start(t) == t).sum()) for t in [*range(1, n + 1), *range(10**6, 10**6 + n)]} == {
+                k
+            }
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.1, 0.4, 1.0])
