@@ -51,6 +51,11 @@ class Notes:
     def arrays(self):
         return record_of(self.models[-1])
 
+    @property
+    def parts(self):
+        """The participations of all rounds, in their order."""
+        return [part for record in self.rounds for part in record.participations]
+
     def resume(self, after=None):
         """Return what a run resumes with after a round, by default the last."""
         after = self.rounds[-1].round if after is None else after

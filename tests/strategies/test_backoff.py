@@ -96,7 +96,7 @@ def test_a_silent_trainer_is_retried_with_growing_pauses(policy, tmp_path):
     for record in notes.rounds:
         late = [(p.client, p.outcome) for p in record.participations if p.outcome != "trained"]
         assert late == [(2, "late")] * (record.round in (1, 2, 4, 8)) and record.trained == N - 1
-    why = [p.reason for record in notes.rounds for p in record.participations if p.outcome == "late"]
+    why = [p.reason for p in notes.parts if p.outcome == "late"]
     assert why[0] == "no reply by the deadline" and set(why[1:]) == {NOT_WAITED}
     assert notes.took[0] >= 1 > 0.1 > max(notes.took[1:])
     evaluating = set(grid.rounds(EVALUATE, 2))
@@ -206,7 +206,7 @@ def test_a_client_that_always_fails_costs_its_share(policy, broken, tmp_path):
         return array + 1
 
     notes, *_ = fakes.play(partial(policy, 2), ToyApp(fail), tmp_path, 60, 10)
-    trained = sum(part.outcome == "trained" for record in notes.rounds for part in record.participations)
+    trained = sum(part.outcome == "trained" for part in notes.parts)
     assert len(notes.rounds) == 60 and trained >= 120 * (1 - len(broken) / 10)
 
 

@@ -153,7 +153,7 @@ def test_who_takes_and_never_delivers_is_not_paid_and_rests(index, source, train
         app = federation(declare, spoil, ("train", "query.bid"), {ONE} if hostile else ())
         how = {"source": source, "trains": trains, "total_budget": 2.0 * ROUNDS}
         notes = run(folder, app, ROUNDS, 10, 2.0, index, 10, **how)
-        parts = [p for r in notes.rounds for p in r.participations if p.refreshed]
+        parts = [p for p in notes.parts if p.refreshed]
         assert sum(r.spent for r in notes.rounds) == sum(p.outcome == "trained" for p in parts)
         assert [p.payment for p in parts] == [1.0 if p.outcome == "trained" else None for p in parts]
         assert len(notes.rounds) == ROUNDS

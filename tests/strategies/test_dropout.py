@@ -62,7 +62,7 @@ def silent(kind, round_, client):
 @pytest.mark.parametrize("wire", WIRES)
 def test_surplus_clients_are_not_lost(wire, tmp_path):
     notes = play(tmp_path, failing(0), wire, rounds=30, enough=K // 2)
-    assert sum(part.reason == SURPLUS for record in notes.rounds for part in record.participations) > 30
+    assert sum(part.reason == SURPLUS for part in notes.parts) > 30
     assert {record.dropout for record in notes.rounds} == {0.0}
 
 

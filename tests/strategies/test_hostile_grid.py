@@ -104,7 +104,7 @@ def run(folder, policy, aggregation, kind):
 
 def trained(notes, hostile):
     """Return how many updates of the hostile client, or of the others, count in a run."""
-    parts = [p for r in notes.rounds for p in r.participations if p.outcome == "trained"]
+    parts = [p for p in notes.parts if p.outcome == "trained"]
     return sum((p.client == HOSTILE) == hostile for p in parts)
 
 

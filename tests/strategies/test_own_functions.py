@@ -108,5 +108,5 @@ def test_an_app_that_would_end_the_process_costs_its_client_alone(kind, tmp_path
     for name, bad in (ENDS | RESULTS).items():
         spoil = lambda message, act, what, _, client: bad() if (what, client) == (kind, HOSTILE) else act()  # noqa: B023, E731
         notes = play(ToyApp(evaluates=1.0, spoil=spoil), tmp_path)
-        others = [p.outcome for r in notes.rounds for p in r.participations if p.client != HOSTILE]
+        others = [p.outcome for p in notes.parts if p.client != HOSTILE]
         assert len(notes.rounds) == 3 and others and set(others) == {"trained"}, name

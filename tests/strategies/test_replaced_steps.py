@@ -63,7 +63,7 @@ def test_a_step_of_its_own_changes_no_participation(how, tmp_path):
     notes, *_ = play(partial(how(OldestAge), 2), honest_app(), tmp_path, rounds=10)
     plain, *_ = play(partial(OldestAge, 2), honest_app(), tmp_path / "plain", rounds=10)
     assert facts(notes) == facts(plain) and [record.trained for record in notes.rounds] == [2] * 10
-    assert {p.weight for record in notes.rounds for p in record.participations} == {None}
+    assert {p.weight for p in notes.parts} == {None}
 
 
 BAD = [with_w(lambda w: w * np.float32(np.nan)), raises(RuntimeError("no"))]

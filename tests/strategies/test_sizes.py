@@ -51,7 +51,7 @@ def test_rates_by_size_without_sizes_are_refused(policy, tmp_path):
 
 def test_unbiased_weights_without_sizes_are_equal(tmp_path, caplog):
     _, notes = play(MAKE["unbiased"], tmp_path, declaring=())
-    assert {p.weight for record in notes.rounds for p in record.participations} == {0.5}  # q/r = (1/4)/(2/4)
+    assert {p.weight for p in notes.parts} == {0.5}  # q/r = (1/4)/(2/4)
     assert len(said(caplog)) == 1
 
 
