@@ -31,7 +31,7 @@ class Notes:
     def __init__(self, kill=()):
         self.clients, self.rounds, self.models, self.kill = [], [], [], kill
         self.memories = {}
-        self.grid = None
+        self.grid = self.strategy = self.result = None
 
     def clients_seen(self, clients):
         self.clients += clients
@@ -335,14 +335,14 @@ def play(
     evaluate_fn=None,
     **options,
 ):
-    """Run rounds and return observer, result and strategy; ``notes.grid`` is the grid."""
+    """Run rounds and return the notes, which have the ``strategy``, its ``result`` and the ``grid``, too."""
     notes = Notes() if notes is None else notes
     options = {"run": "r", "seed": 3, "deterministic": True, "join_timeout": 0.2, "evaluate_clients": 0} | options
-    strategy = make(options=RoundOptions(**options), observer=notes, resume=resume)
+    notes.strategy = make(options=RoundOptions(**options), observer=notes, resume=resume)
     notes.grid = grid(app, {"runs-dir": str(folder), "seed": options["seed"]}, nodes)
     notes.grid.notes = notes
-    result = strategy.start(notes.grid, start or model(), rounds, evaluate_fn=evaluate_fn)
-    return notes, result, strategy
+    notes.result = notes.strategy.start(notes.grid, start or model(), rounds, evaluate_fn=evaluate_fn)
+    return notes
 
 
 def everyone(**settings):

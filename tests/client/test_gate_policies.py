@@ -44,8 +44,8 @@ def test_every_policy_trains_behind_the_gate(policy, tmp_path):
     keys = {"policy": policy, "num-clients": N, "clients-per-round": 2}
     keys |= {"budget": "2"} if "budget" in REGISTRY[policy].keys else {}
     make, app = partial(REGISTRY[policy].make, RunConfig.parse(keys).flat()), Gated(tmp_path)
-    free, _, _ = play(make, ToyApp(**APP), tmp_path / "free", ROUNDS, N)
-    gated, _, _ = play(make, app, tmp_path / "gated", ROUNDS, N)
+    free = play(make, ToyApp(**APP), tmp_path / "free", ROUNDS, N)
+    gated = play(make, app, tmp_path / "gated", ROUNDS, N)
     assert [*map(len, gated.trained())] == [*map(len, free.trained())] and any(gated.trained())
     left = [entry for i in range(N) for entry in read_receipts(Book(tmp_path / f"client-{i}"))[0]]
     assert sum(e["decision"] in LEAVES and e["kind"] == "train" for e in left) == sum(map(len, gated.trained()))

@@ -49,14 +49,14 @@ def measuring(kind, metrics):
 
 def test_only_the_loss_itself_must_be_finite(tmp_path):
     metrics = {"loss_scale": NAN, "aux_loss": INF, "b": [NAN, 1.0]}
-    notes, _, _ = play(everyone, measuring("train", metrics), tmp_path, rounds=1)
+    notes = play(everyone, measuring("train", metrics), tmp_path, rounds=1)
     (part,) = [part for part in notes.rounds[0].participations if part.client == HOSTILE]
     assert (part.outcome, part.loss) == ("trained", 1.0 + HOSTILE)
 
 
 def test_an_evaluation_keeps_its_good_metrics(tmp_path):
     metrics = {"loss": NAN, "accuracy": 0.9, "speed": 3.0}
-    notes, _, _ = play(everyone, measuring("evaluate", metrics), tmp_path, 1, evaluate_clients=N)
+    notes = play(everyone, measuring("evaluate", metrics), tmp_path, 1, evaluate_clients=N)
     (record,) = notes.rounds
     clients = [client for client in range(N) if client != HOSTILE]
     assert record.client_loss == pytest.approx(np.average(clients, weights=[*map(examples_of, clients)]))
@@ -82,6 +82,6 @@ def test_an_accuracy_is_a_share(accuracy, share, cautioned):
 def test_a_central_accuracy_in_per_cent_is_recorded_as_a_share(tmp_path, caplog):
     percents = [0.0, 12.5, 80.0, 99.43]
     judge = lambda round_, arrays: MetricRecord({"centralized_acc": percents[round_]})  # noqa: E731
-    notes, _, _ = play(everyone, honest_app(), tmp_path, 3, evaluate_fn=judge)
+    notes = play(everyone, honest_app(), tmp_path, 3, evaluate_fn=judge)
     assert [record.test_accuracy for record in notes.rounds] == pytest.approx([0.125, 0.8, 0.9943])
     assert caplog.text.count("taken for per cent") == 1

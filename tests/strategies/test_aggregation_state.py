@@ -23,7 +23,7 @@ START = record_of({"w": np.linspace(-1, 1, 6)})
 
 def play(make, folder, rounds, start=START, **how):
     aggregated = partial(RandomSelection, N, aggregation=make())
-    return fakes.play(aggregated, app, folder, rounds, N, start=start, **how)[1].arrays["w"].numpy()
+    return fakes.play(aggregated, app, folder, rounds, N, start=start, **how).result.arrays["w"].numpy()
 
 
 def interrupted(make, folder, rounds):

@@ -69,12 +69,11 @@ class Timed(Notes):
 
 
 def play(make, folder, script=None, rounds=10, kind=Ticked, **options):
-    """Run rounds in time that passes in waiting alone; return notes and grid."""
+    """Run rounds in time that passes in waiting alone; return the notes."""
     app = ToyApp(sines, examples=lambda client: 10 + client, evaluates=float)
     times = {"ask_timeout": 0.05, "train_timeout": 0.05, "evaluate_timeout": 0.05}
     how = {"notes": Timed(), "start": zeros(5), "seed": 5, **times, **options}
-    notes, *_ = fakes.play(make, app, folder, rounds, N, partial(kind, script=script), **how)
-    return notes, notes.grid
+    return fakes.play(make, app, folder, rounds, N, partial(kind, script=script), **how)
 
 
 def willing(coordination):
@@ -91,22 +90,22 @@ def silent(*clients):
 
 @pytest.mark.parametrize("policy", ["random", "broadcast"])
 def test_a_silent_trainer_is_retried_with_growing_pauses(policy, tmp_path):
-    notes, grid = play(willing(policy), tmp_path, silent(2), 9, train_timeout=1.0, evaluate_clients=N)
-    assert grid.rounds(TRAIN, 2) == [1, 2, 4, 8]
+    notes = play(willing(policy), tmp_path, silent(2), 9, train_timeout=1.0, evaluate_clients=N)
+    assert notes.grid.rounds(TRAIN, 2) == [1, 2, 4, 8]
     for record in notes.rounds:
         late = [(p.client, p.outcome) for p in record.participations if p.outcome != "trained"]
         assert late == [(2, "late")] * (record.round in (1, 2, 4, 8)) and record.trained == N - 1
     why = [p.reason for p in notes.parts if p.outcome == "late"]
     assert why[0] == "no reply by the deadline" and set(why[1:]) == {NOT_WAITED}
     assert notes.took[0] >= 1 > 0.1 > max(notes.took[1:])
-    evaluating = set(grid.rounds(EVALUATE, 2))
+    evaluating = set(notes.grid.rounds(EVALUATE, 2))
     assert evaluating == {8 + 1} & evaluating  # it rests from that too, while it rests
 
 
 def test_a_silent_trainer_is_not_forced(tmp_path):
     lonely = MarkovPolicy.optimal(N, 1, 0)  # everyone with probability 1/6: many a round is empty
 
-    notes, _ = play(partial(MarkovParticipation, lonely), tmp_path, silent(0, 1), 40)
+    notes = play(partial(MarkovParticipation, lonely), tmp_path, silent(0, 1), 40)
     late = set()
     for record in notes.rounds:
         forced = [p.client for p in record.participations if p.forced]
@@ -121,7 +120,7 @@ def test_no_pause_grows_while_no_client_answers(tmp_path):
     def script(kind, round_, client):
         return HUNG if kind == TRAIN and 3 <= round_ <= 7 + (client > 0) else 0
 
-    notes, _ = play(everyone, tmp_path, script, train_timeout=0.2)
+    notes = play(everyone, tmp_path, script, train_timeout=0.2)
     assert [record.trained for record in notes.rounds] == [N, N, 0, 0, 0, 0, 0, 1, 1, N]
     assert notes.took[2:8] == pytest.approx(0.2)
 
@@ -136,8 +135,8 @@ def test_a_client_that_sleeps_is_still_sent_its_training(tmp_path):
                 return reply
 
         make = partial(MarkovParticipation, POLICY, coordination="reserve")
-        _, grid = play(make, folder, silent(1), 20, kind=Liar, ask_timeout=1.0, round_seconds=0.01)
-        return grid.rounds(TRAIN, 1)
+        notes = play(make, folder, silent(1), 20, kind=Liar, ask_timeout=1.0, round_seconds=0.01)
+        return notes.grid.rounds(TRAIN, 1)
 
     honest = pushed(tmp_path / "honest")
     assert 1 < len(honest) < 8 and pushed(tmp_path / "sleeps", sleeps=1e9) == honest
@@ -159,8 +158,8 @@ def test_who_answers_now_and_then_costs_one_deadline(pattern, wire, tmp_path):
     def script(kind, round_, client):
         return HUNG if (kind, client) == (ASK if wire == "poll" else TRAIN, 2) and next(turns) else 0
 
-    notes, grid = play(willing(wire), tmp_path, script, 40, train_timeout=1.0, ask_timeout=1.0)
-    assert 1.0 <= grid.clock.now() < 1.1
+    notes = play(willing(wire), tmp_path, script, 40, train_timeout=1.0, ask_timeout=1.0)
+    assert 1.0 <= notes.grid.clock.now() < 1.1
     assert all(record.trained >= N - 1 for record in notes.rounds)
     assert sum(record.trained == N for record in notes.rounds) >= 4
 
@@ -205,7 +204,7 @@ def test_a_client_that_always_fails_costs_its_share(policy, broken, tmp_path):
             raise ValueError("broken")
         return array + 1
 
-    notes, *_ = fakes.play(partial(policy, 2), ToyApp(fail), tmp_path, 60, 10)
+    notes = fakes.play(partial(policy, 2), ToyApp(fail), tmp_path, 60, 10)
     trained = sum(part.outcome == "trained" for part in notes.parts)
     assert len(notes.rounds) == 60 and trained >= 120 * (1 - len(broken) / 10)
 
@@ -225,7 +224,7 @@ def usual(policy):
     """Return the seconds of a run in which training takes each client 0.1 seconds."""
     prompt = partial(Ticked, takes=lambda kind, round_, client: 0.1 * (kind == TRAIN))
     with TemporaryDirectory() as folder:
-        return play(willing(policy), folder, rounds=60, kind=prompt, train_timeout=1.0)[1].clock.now()
+        return play(willing(policy), folder, rounds=60, kind=prompt, train_timeout=1.0).grid.clock.now()
 
 
 @pytest.mark.parametrize(
@@ -237,9 +236,9 @@ def usual(policy):
 )
 def test_a_client_that_is_just_late_costs_one_deadline(policy, client_takes, tmp_path):
     takes = lambda kind, round_, client: (client_takes if client == 2 else 0.1) if kind == TRAIN else 0.0  # noqa: E731
-    notes, grid = play(willing(policy), tmp_path, rounds=60, kind=partial(Ticked, takes=takes), train_timeout=1.0)
-    assert grid.clock.now() - usual(policy) <= 1 + 0.15 * len(grid.rounds(TRAIN, 2))
-    assert [record.trained for record in notes.rounds] == 60 * [N - 1] and len(grid.rounds(TRAIN, 2)) < 10
+    notes = play(willing(policy), tmp_path, rounds=60, kind=partial(Ticked, takes=takes), train_timeout=1.0)
+    assert notes.grid.clock.now() - usual(policy) <= 1 + 0.15 * len(notes.grid.rounds(TRAIN, 2))
+    assert [record.trained for record in notes.rounds] == 60 * [N - 1] and len(notes.grid.rounds(TRAIN, 2)) < 10
 
 
 def test_mute_newcomers_cost_two_waits_in_all(tmp_path):
@@ -249,7 +248,7 @@ def test_mute_newcomers_cost_two_waits_in_all(tmp_path):
         return [*range(N), N + len(grid.notes.rounds)]
 
     grid = partial(Ticked, present=present, script=lambda kind, round_, client: HUNG if N <= client < 2 * N else 0)
-    notes, *_ = fakes.play(everyone, ToyApp(), tmp_path, 2 * N, 3 * N, grid, ask_timeout=60.0, join_timeout=60.0)
+    notes = fakes.play(everyone, ToyApp(), tmp_path, 2 * N, 3 * N, grid, ask_timeout=60.0, join_timeout=60.0)
     assert notes.grid.clock.now() <= 10.0 and [record.trained for record in notes.rounds] == [N] * 2 * N
     assert {record.client for record in notes.clients} >= set(range(N)) and len(notes.clients) == 2 * N
 
@@ -266,7 +265,7 @@ def test_a_silent_client_with_a_new_name_each_round_costs_one_deadline(wire, kin
 
     grid = partial(Ticked, present=present, script=lambda kind, r, client: HUNG if kind in kinds and client > N else 0)
     times = {"ask_timeout": 60.0, "train_timeout": 60.0}
-    notes, *_ = fakes.play(willing(wire), ToyApp(), tmp_path, rounds, N + rounds + 1, grid, **times)
+    notes = fakes.play(willing(wire), ToyApp(), tmp_path, rounds, N + rounds + 1, grid, **times)
     assert notes.grid.clock.now() <= 1.1 * 60.0
     newcomer = next(record.client for record in notes.clients if record.name == default_name(N))
     assert len(notes.rounds) == rounds and any(newcomer in clients for clients in notes.trained())
@@ -291,6 +290,6 @@ def test_a_client_that_is_slow_and_silent_in_turn_costs_one_deadline(tmp_path):
             self.awaited |= (kind, client) == (TRAIN, 2)
             return super().heard(reply, kind, round_, client)
 
-    _, grid = play(everyone, tmp_path, rounds=60, kind=Cunning, train_timeout=1.0)
-    tries = len(grid.rounds(TRAIN, 2))
-    assert grid.clock.now() - usual("random") <= 1 + 0.15 * tries and tries < 10
+    notes = play(everyone, tmp_path, rounds=60, kind=Cunning, train_timeout=1.0)
+    tries = len(notes.grid.rounds(TRAIN, 2))
+    assert notes.grid.clock.now() - usual("random") <= 1 + 0.15 * tries and tries < 10

@@ -54,7 +54,7 @@ def federation(terms=None, spoil=None, kinds=("query.bid",), whom=(ONE,)):
 
 def run(folder, app=None, rounds=6, needs=4, budget=B, index="whittle", nodes=4, **how):
     make = partial(BudgetedRefresh, BudgetedSelector(budget, index, 1), needs, **how)
-    return play(make, app or federation(), folder, rounds, nodes, start=zeros(), seed=1, join_timeout=0.1)[0]
+    return play(make, app or federation(), folder, rounds, nodes, start=zeros(), seed=1, join_timeout=0.1)
 
 
 FAILS = raises(RuntimeError("no bid today"))

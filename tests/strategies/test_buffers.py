@@ -21,8 +21,8 @@ def play(change, model, tmp_path, rounds=2, make=RandomSelection, **options):
 
     app = ToyApp(examples=examples_of)
     app.trained = lambda arrays, client, round_: {k: change(k, array, client) for k, array in arrays.items()}
-    notes, result, _ = fakes.play(partial(make, N), app, tmp_path, rounds, N, start=record_of(model), **options)
-    return notes, values(result.arrays)
+    notes = fakes.play(partial(make, N), app, tmp_path, rounds, N, start=record_of(model), **options)
+    return notes, values(notes.result.arrays)
 
 
 def outcomes(notes):

@@ -31,8 +31,8 @@ class Listening(ScriptedGrid):
 
 @pytest.mark.parametrize("compression", CODES)
 def test_models_differ_from_plain_ones_by_the_residuals(compression, tmp_path):
-    plain, *_ = play(everyone, Drifting(), tmp_path / "plain", 8)
-    notes, *_ = play(everyone, Drifting(), tmp_path / "coded", 8, grid=Listening, compression=compression)
+    plain = play(everyone, Drifting(), tmp_path / "plain", 8)
+    notes = play(everyone, Drifting(), tmp_path / "coded", 8, grid=Listening, compression=compression)
     assert all((r.trained, r.dropped) == (4, 0) for r in notes.rounds)
     left = [np.load(tmp_path / f"coded/r/clients/client-{i}.residuals/8.npz") for i in range(4)]
     for name in ("w", "b"):
@@ -60,7 +60,7 @@ ADVERSARIES = {
 
 @pytest.mark.parametrize(("compression", "spoil", "words"), ADVERSARIES.values(), ids=ADVERSARIES)
 def test_a_malformed_code_is_dropped_and_named(compression, spoil, words, tmp_path):
-    notes, *_ = play(everyone, hostile_app(spoil), tmp_path, compression=compression)
+    notes = play(everyone, hostile_app(spoil), tmp_path, compression=compression)
     for record, arrays in zip(notes.rounds, notes.models, strict=True):
         (offender,) = [p for p in record.participations if p.outcome != "trained"]
         assert (offender.client, offender.outcome) == (HOSTILE, "refused")

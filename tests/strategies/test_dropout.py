@@ -32,7 +32,7 @@ def failing(dropout):
 
 def play(folder, app, wire="poll", *, n=N, k=K, rounds=ROUNDS, **options):
     make = partial(MarkovParticipation.optimal, n, k, M, coordination=wire, compensate="dropout")
-    return fakes.play(make, app, folder, rounds, n, start=zeros(), **{"seed": 5} | options)[0]
+    return fakes.play(make, app, folder, rounds, n, start=zeros(), **{"seed": 5} | options)
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,7 @@ def play(folder, evaluate_clients, spoil):
     make = partial(MarkovParticipation, MarkovPolicy.increasing(N, 4, 5), coordination="poll")
     how = {"start": zeros(3), "seed": SEED, "evaluate_clients": evaluate_clients}
     app = ToyApp(unchanged, evaluates=1.0, spoil=behave)
-    notes, *_ = fakes.play(make, app, folder, ROUNDS, N, **how)
-    return notes, notes.grid
+    return fakes.play(make, app, folder, ROUNDS, N, **how)
 
 
 @pytest.mark.parametrize("change", [{"name": "client-3"}, {"takes-part": "perhaps"}, {"age": -1}, None], ids=str)
@@ -33,9 +32,9 @@ def test_an_unusable_early_answer_is_asked_again(change, tmp_path, caplog):
         if (kind, client) == (EVALUATE, 5) and "aoi" in reply.content:
             (with_record("aoi", None) if change is None else with_answer(**change))(None, lambda: reply)
 
-    plain, _ = play(tmp_path / "plain", 0, spoil)
-    riding, grid = play(tmp_path / "spoilt", N, spoil)
+    plain = play(tmp_path / "plain", 0, spoil)
+    riding = play(tmp_path / "spoilt", N, spoil)
     assert riding.trained() == plain.trained()
-    assert all(grid.whom(ASK, t) == [5] for t in range(2, ROUNDS + 1))
+    assert all(riding.grid.whom(ASK, t) == [5] for t in range(2, ROUNDS + 1))
     assert all(r.dropped == 0 and r.client_loss == 1.0 for r in riding.rounds)  # its metrics are as good as any
     assert ("will ask client 5 again" in caplog.text) == (change is not None)

@@ -30,8 +30,7 @@ def play(make, folder, far, monkeypatch, app=None, present=late, **settings):
     monkeypatch.setattr(round_run, "uploads", lambda grid: far)
     how = {"start": zeros(3), "seed": 5, "ask_timeout": 5.0}
     grid = partial(ScriptedGrid, present=present)
-    notes, *_ = fakes.play(partial(make, **settings), app or ToyApp(learn), folder, ROUNDS, ALL, grid=grid, **how)
-    return notes, notes.grid
+    return fakes.play(partial(make, **settings), app or ToyApp(learn), folder, ROUNDS, ALL, grid=grid, **how)
 
 
 def decisions(notes):
@@ -43,9 +42,10 @@ def decisions(notes):
 
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
 def test_newcomers_decide_as_if_they_were_asked_by_themselves(wire, tmp_path, monkeypatch):
-    near, local = play(markov, tmp_path / "near", False, monkeypatch, coordination=wire)
-    far, grid = play(markov, tmp_path / "far", True, monkeypatch, coordination=wire)
+    near = play(markov, tmp_path / "near", False, monkeypatch, coordination=wire)
+    far = play(markov, tmp_path / "far", True, monkeypatch, coordination=wire)
     assert decisions(far) == decisions(near)
+    local, grid = near.grid, far.grid
     assert local.whom(ASK, 1) == [0, 1, 2, 3, 4, 5] and not grid.whom(ASK, 1)
     assert grid.whom(HELLO, 1, 5) == list(range(ALL)) and not {6, 7} & set(grid.whom(ASK, 5))
     assert local.whom(ASK, *range(6, ROUNDS)) == grid.whom(ASK, *range(6, ROUNDS))
@@ -70,7 +70,7 @@ def test_a_newcomer_between_rounds_hears_when_its_round_starts(wire, far, expect
         return act()
 
     app = ToyApp(learn, spoil=behave)
-    _, grid = play(make, tmp_path, far, monkeypatch, app=app, present=lambda grid: range(N if now[0] < 95 else ALL))
+    grid = play(make, tmp_path, far, monkeypatch, app=app, present=lambda grid: range(N if now[0] < 95 else ALL)).grid
     assert grid.whom(HELLO, 5) == [6, 7] and (not far or not {6, 7} & set(grid.whom(ASK, 5)))
     told = {about: record.get("elapsed") for about, record in zip(grid.sent, grid.records, strict=True)}
     assert set(told.values()) == expected

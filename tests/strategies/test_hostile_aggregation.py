@@ -58,15 +58,15 @@ def test_one_huge_update_never_ruins_the_model(name, value, tmp_path):
     """Where the strategy withstands it, the reply counts; else the round is as if its client had failed."""
     strategy = STRATEGIES[name]()
     make = partial(RandomSelection, CLIENTS, aggregation=strategy)
-    notes, result, _ = play(make, hostile_app(in_round(huge(value), (2,))), tmp_path, rounds=3)
-    found, kept = values(result.arrays), state.dump(vars(strategy))[0]
+    notes = play(make, hostile_app(in_round(huge(value), (2,))), tmp_path, rounds=3)
+    found, kept = values(notes.result.arrays), state.dump(vars(strategy))[0]
     assert all(np.isfinite(array).all() for array in (*found.values(), *kept.values()))
     assert values(START).keys() == found.keys()  # QFedAvg empties the record that it is given
     assert not any(record.empty for record in notes.rounds)
     if refusals(notes):
         assert refusals(notes) == {2: [HOSTILE]}
         without = partial(RandomSelection, CLIENTS, aggregation=STRATEGIES[name]())
-        _, expected, _ = play(without, hostile_app(in_round(FAILS, (2,))), tmp_path / "b", rounds=3)
+        expected = play(without, hostile_app(in_round(FAILS, (2,))), tmp_path / "b", rounds=3)
         for key, array in values(expected.arrays).items():
             assert array.tobytes() == found[key].tobytes()
 
@@ -105,13 +105,15 @@ FAILURES = {
 def test_an_exception_over_one_reply_costs_that_reply(make, options, tmp_path):
     strategy = partial(RandomSelection, CLIENTS, aggregation=make())
     start = ArrayRecord({"b": fakes.model()["b"]})
-    notes, result, _ = play(strategy, hostile_app(in_round(LACKS_LOSS)), tmp_path, start=start, **options)
+    notes = play(strategy, hostile_app(in_round(LACKS_LOSS)), tmp_path, start=start, **options)
     assert refusals(notes) == {1: [HOSTILE]} and not any(r.empty for r in notes.rounds)
     assert [r.trained for r in notes.rounds] == [CLIENTS - 1, CLIENTS] and notes.memories[1]["last"][HOSTILE] == 0
     assert all(part.weight is None for part in notes.rounds[0].participations if part.client == HOSTILE)
     assert len(notes.memories[1]["failures"]) == 1  # the client rests where a selector can do without it
     if "train_metrics_aggr_fn" in options:
-        assert result.train_metrics_clientapp[1]["loss"] == np.mean([1.0 + i for i in range(CLIENTS) if i != HOSTILE])
+        assert notes.result.train_metrics_clientapp[1]["loss"] == np.mean(
+            [1.0 + i for i in range(CLIENTS) if i != HOSTILE]
+        )
 
 
 def test_an_update_near_the_end_of_its_type_spoils_no_weighted_sum(tmp_path):
@@ -121,9 +123,9 @@ def test_an_update_near_the_end_of_its_type_spoils_no_weighted_sum(tmp_path):
             return arrays | {name: np.full_like(arrays[name], np.finfo(arrays[name].dtype).max)}
 
         make = partial(RandomSelection, CLIENTS, weights=weights)
-        notes, result, _ = play(make, hostile_app(with_arrays(largest)), tmp_path / f"{name}{len(options)}", **options)
+        notes = play(make, hostile_app(with_arrays(largest)), tmp_path / f"{name}{len(options)}", **options)
         assert refusals(notes) == {1: [HOSTILE], 2: [HOSTILE]} and not any(r.empty for r in notes.rounds)
-        assert all(np.abs(array).max() < 1e3 for array in values(result.arrays).values())
+        assert all(np.abs(array).max() < 1e3 for array in values(notes.result.arrays).values())
 
 
 @pytest.mark.parametrize("needs", [1, 3])
@@ -163,7 +165,7 @@ EVALUATIONS = {
 def test_an_exception_over_one_evaluation_loses_it_alone(make, options, tmp_path, caplog):
     strategy = partial(RandomSelection, CLIENTS, aggregation=make())
     app = hostile_app(with_metrics(num_examples=1, loss=1.0), kinds=("evaluate",))
-    notes, _, _ = play(strategy, app, tmp_path, evaluate_clients=CLIENTS, **options)
+    notes = play(strategy, app, tmp_path, evaluate_clients=CLIENTS, **options)
     assert [(r.empty, r.client_accuracy) for r in notes.rounds] == [(False, 0.5)] * 2
     assert "is left out" in caplog.text
 
@@ -188,7 +190,7 @@ def test_a_garbage_tree_does_not_end_a_run_of_xgboost(payload, tmp_path):
 
     app = ToyApp(tree, examples=1, loss=None)
     make = partial(RandomSelection, CLIENTS, aggregation=flower.FedXgbBagging())
-    notes, result, _ = play(make, app, tmp_path, rounds=3, start=ArrayRecord([np.zeros(0, np.uint8)]))
+    notes = play(make, app, tmp_path, rounds=3, start=ArrayRecord([np.zeros(0, np.uint8)]))
     assert refusals(notes) == {2: [HOSTILE]} and not any(r.empty for r in notes.rounds)
-    trees = json.loads(result.arrays["0"].numpy().tobytes())["learner"]["gradient_booster"]["model"]["trees"]
+    trees = json.loads(notes.result.arrays["0"].numpy().tobytes())["learner"]["gradient_booster"]["model"]["trees"]
     assert len(trees) == 3 * CLIENTS - 1  # the half-made bags of round 2 have left nothing

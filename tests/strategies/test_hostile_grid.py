@@ -98,7 +98,7 @@ def run(folder, policy, aggregation, kind):
     grid = partial(Grid, script=how.get("script"), takes=how.get("takes"), away=how.get("away"))
     make = making(policy, aggregation)
     limits = {"train_timeout": DEADLINE, "ask_timeout": DEADLINE, "max_empty_rounds": 10}
-    notes, *_ = fakes.play(make, app, folder, ROUNDS, N, grid, start=zeros(3), **limits)
+    notes = fakes.play(make, app, folder, ROUNDS, N, grid, start=zeros(3), **limits)
     return notes, notes.grid.clock.now()
 
 

@@ -81,8 +81,8 @@ REFUSED = {
 def test_a_bad_reply_is_dropped_and_named(kind, tmp_path, caplog):
     spoil, words = (FAILED | REFUSED)[kind]
     outcome = "failed" if kind in FAILED else "refused"
-    notes, result, _ = play(everyone, hostile_app(spoil), tmp_path)
-    same_model(result.arrays, expected([0, 2, 3], 2))
+    notes = play(everyone, hostile_app(spoil), tmp_path)
+    same_model(notes.result.arrays, expected([0, 2, 3], 2))
     for record in notes.rounds:
         assert (record.willing, record.trained, record.dropped) == (4, 3, 1) and not record.empty
         (offender,) = [p for p in record.participations if p.outcome != "trained"]
@@ -106,8 +106,8 @@ TOLERATED = {
 
 @pytest.mark.parametrize("spoil", TOLERATED.values(), ids=TOLERATED)
 def test_what_flower_would_take_is_taken(spoil, tmp_path):
-    notes, result, _ = play(everyone, hostile_app(spoil), tmp_path)
-    same_model(result.arrays, expected(range(4), 2))
+    notes = play(everyone, hostile_app(spoil), tmp_path)
+    same_model(notes.result.arrays, expected(range(4), 2))
     assert [r.trained for r in notes.rounds] == [4, 4]
 
 
@@ -121,17 +121,17 @@ LARGE = {
 @pytest.mark.parametrize("metrics", LARGE.values(), ids=LARGE)
 def test_colluding_evaluators_make_no_metric_infinite(metrics, tmp_path):
     app = hostile_app(with_metrics(num_examples=10**9, **metrics), kinds=("evaluate",), whom=(0, 1, 3))
-    notes, result, _ = play(everyone, app, tmp_path, evaluate_clients=4)
+    notes = play(everyone, app, tmp_path, evaluate_clients=4)
     for record in notes.rounds:
         assert (record.client_accuracy, record.client_loss, record.dropped) == (0.5, 2.0, 3)
-    for metrics in result.evaluate_metrics_clientapp.values():
+    for metrics in notes.result.evaluate_metrics_clientapp.values():
         assert np.isfinite([metrics["accuracy"], metrics["loss"]]).all()
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
 def test_what_a_function_makes_infinite_is_not_recorded(value, tmp_path):
     made = MetricRecord({"accuracy": value, "loss": value})
-    notes, _, _ = play(
+    notes = play(
         everyone,
         hostile_app(lambda m, act: act()),
         tmp_path,
@@ -159,9 +159,9 @@ def test_of_too_many_metrics_the_rest_is_dropped_and_named_once(more, whom, tmp_
         return reply
 
     app = hostile_app(spoil, kinds=("train", "evaluate"), whom=whom)
-    notes, result, _ = play(everyone, app, tmp_path, evaluate_clients=4, deterministic=False)
+    notes = play(everyone, app, tmp_path, evaluate_clients=4, deterministic=False)
     assert [r.trained for r in notes.rounds] == [4, 4] and {r.client_accuracy for r in notes.rounds} == {0.5}
-    for found in (*result.train_metrics_clientapp.values(), *result.evaluate_metrics_clientapp.values()):
+    for found in (*notes.result.train_metrics_clientapp.values(), *notes.result.evaluate_metrics_clientapp.values()):
         assert len(found) <= 256 and all(len(name) <= 256 for name in found)
         assert sum(len(v) if isinstance(v, list) else 1 for v in found.values()) <= 1 << 14
     named = [m for m in caplog.messages if "more metrics" in m]
@@ -173,5 +173,5 @@ def test_one_client_hides_no_metric_of_the_others(aggregation, tmp_path):
     for metrics in ({}, {"accuracy": [1.0, 2.0]}):
         app = hostile_app(with_metrics(num_examples=10, loss=1.0, **metrics), kinds=("evaluate",))
         make = partial(everyone, aggregation=aggregation())
-        notes, *_ = play(make, app, tmp_path / str(len(metrics)), evaluate_clients=4)
+        notes = play(make, app, tmp_path / str(len(metrics)), evaluate_clients=4)
         assert [record.client_accuracy for record in notes.rounds] == [0.5, 0.5]

@@ -37,7 +37,7 @@ class Forgetful(ScriptedGrid):
 def test_one_silent_client_costs_the_others_nothing(grid, deterministic, tmp_path):
     """In particular when replies wait their turn: those behind the silent client are there at the deadline."""
     begun = time.monotonic()
-    notes, result, _ = play(
+    notes = play(
         everyone,
         honest_app(),
         tmp_path,
@@ -47,6 +47,6 @@ def test_one_silent_client_costs_the_others_nothing(grid, deterministic, tmp_pat
         train_timeout=0.3,
     )
     assert time.monotonic() - begun < 5
-    same_model(result.arrays, expected([1, 2, 3], 1))
+    same_model(notes.result.arrays, expected([1, 2, 3], 1))
     (late,) = [p for p in notes.rounds[0].participations if p.outcome != "trained"]
     assert (late.client, late.outcome) == (0, "late") and "deadline" in late.reason

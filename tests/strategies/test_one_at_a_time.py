@@ -48,7 +48,7 @@ def test_of_replies_that_are_all_there_one_is_decoded_at_a_time(tmp_path, monkey
     gc.disable()  # an update in a reference cycle stays
     try:
         options = {"deterministic": deterministic, "compression": compression}
-        notes, _, _ = play(everyone, honest_app(), tmp_path, grid=Stored, rounds=2, **options)
+        notes = play(everyone, honest_app(), tmp_path, grid=Stored, rounds=2, **options)
     finally:
         gc.enable()
     assert [r.trained for r in notes.rounds] == [4, 4]

@@ -85,7 +85,7 @@ KINDS = {
 
 def play(app, folder, strategy=RandomSelection, evaluate_fn=None, **settings):
     how = {"start": zeros(3), "evaluate_clients": 2, "evaluate_fn": evaluate_fn}
-    return fakes.play(partial(strategy, 3, **settings), app, folder, 3, **how)[0]
+    return fakes.play(partial(strategy, 3, **settings), app, folder, 3, **how)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -53,9 +53,9 @@ def test_a_packed_run_is_the_golden_one(tmp_path, far):
 
 
 def test_packing_none_and_older_clients_get_each_array(tmp_path, far):
-    notes, *_ = play(everyone, hostile_app(with_answer(packing=None), (HELLO,)), tmp_path / "former", grid=Spy)
+    notes = play(everyone, hostile_app(with_answer(packing=None), (HELLO,)), tmp_path / "former", grid=Spy)
     assert sorted(notes.grid.down[:4]) == ["packed"] * 3 + ["plain"] and all(r.trained == 4 for r in notes.rounds)
-    notes, *_ = play(everyone, honest_app(), tmp_path / "none", grid=Spy, packing=packing.NONE)
+    notes = play(everyone, honest_app(), tmp_path / "none", grid=Spy, packing=packing.NONE)
     assert set(notes.grid.down) == {"plain"} == set(notes.grid.up)
 
 
@@ -76,12 +76,12 @@ def as_sent(message, act):
 
 @pytest.mark.parametrize("spoil", [slices_moved, with_answer(packed=None)], ids=["slices moved", "no layout"])
 def test_a_bad_packed_reply_names_its_client_alone(spoil, tmp_path, far):
-    notes, *_ = play(everyone, hostile_app(spoil), tmp_path, 1)
+    notes = play(everyone, hostile_app(spoil), tmp_path, 1)
     (record,) = notes.rounds
     assert {p.client: p.outcome for p in record.participations if p.outcome != "trained"}.keys() == {HOSTILE}
     assert (record.trained, record.dropped) == (3, 1)
 
 
 def test_an_unpacked_reply_to_a_packed_message_counts(tmp_path, far):
-    notes, *_ = play(everyone, hostile_app(as_sent), tmp_path, compression="int8")
+    notes = play(everyone, hostile_app(as_sent), tmp_path, compression="int8")
     assert [record.trained for record in notes.rounds] == [4, 4]

@@ -31,7 +31,7 @@ def test_each_phase_takes_its_time_and_none_is_counted_twice(tmp_path):
 
     make, app = partial(RandomSelection, 2, aggregation=Slow()), ToyApp(evaluates=1.0, spoil=behave)
     how = {"start": zeros(), "evaluate_fn": central, "evaluate_clients": None}
-    notes, *_ = play(make, app, tmp_path, 2, 2, LocalGrid, **how)
+    notes = play(make, app, tmp_path, 2, 2, LocalGrid, **how)
     for record in notes.rounds:
         took = {phase: getattr(record, f"{phase}_seconds") for phase in PHASES}
         assert sum(took.values()) <= record.seconds

@@ -35,12 +35,12 @@ class First(Policy):
 
 def test_policy_ends_the_run_and_a_resumed_run_too(tmp_path):
     policy = First(ends=2)
-    notes, _, strategy = play(partial(AgeAwareStrategy, policy), honest_app(), tmp_path, rounds=9)
-    assert notes.trained() == [[0, 1]] * 2 and strategy.complete == "enough is known"
+    notes = play(partial(AgeAwareStrategy, policy), honest_app(), tmp_path, rounds=9)
+    assert notes.trained() == [[0, 1]] * 2 and notes.strategy.complete == "enough is known"
     assert policy.seen == [[(0, "trained"), (1, "trained")]] * 2
     make = partial(AgeAwareStrategy, First(ends=2))
-    again, _, strategy = play(make, honest_app(), tmp_path, rounds=9, resume=notes.resume())
-    assert not again.rounds and strategy.complete == "enough is known"
+    again = play(make, honest_app(), tmp_path, rounds=9, resume=notes.resume())
+    assert not again.rounds and again.strategy.complete == "enough is known"
 
 
 class Dice:
@@ -55,9 +55,9 @@ class Dice:
 
 def test_a_selector_that_draws_goes_on_after_a_resume(tmp_path):
     make = lambda **settings: AgeAwareStrategy(SelectorPolicy(Dice(), 2), **settings)  # noqa: E731
-    whole, _, _ = play(make, honest_app(), tmp_path / "whole", rounds=8)
-    first, _, _ = play(make, honest_app(), tmp_path / "cut", rounds=4)
-    rest, _, _ = play(make, honest_app(), tmp_path / "cut", rounds=8, resume=first.resume())
+    whole = play(make, honest_app(), tmp_path / "whole", rounds=8)
+    first = play(make, honest_app(), tmp_path / "cut", rounds=4)
+    rest = play(make, honest_app(), tmp_path / "cut", rounds=8, resume=first.resume())
     assert first.trained() + rest.trained() == whole.trained()
 
 
@@ -67,7 +67,7 @@ def test_policy_observes_a_round_once_where_a_client_is_forced(tmp_path):
     strategy = MarkovParticipation.optimal(4, 1, 30, coordination="broadcast", options=RoundOptions(seed=3))
     policy, observe = strategy.policy, strategy.policy.observe
     policy.observe = lambda outcome: outcomes.append(outcome) or observe(outcome)
-    notes, _, _ = play(partial(AgeAwareStrategy, policy), honest_app(), tmp_path, rounds=12)
+    notes = play(partial(AgeAwareStrategy, policy), honest_app(), tmp_path, rounds=12)
     forced = [record.round for record in notes.rounds if record.forced]
     assert forced and [outcome.view.round for outcome in outcomes] == list(range(1, 13))
     for outcome in outcomes:

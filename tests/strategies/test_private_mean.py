@@ -67,8 +67,8 @@ def norm(partition):
 def test_updates_are_clipped_one_at_a_time_and_divided_by_k(tmp_path):
     clip, k = 3.0, 5  # of four clients
     spec = private(1, k, clip=clip)
-    _, result, _ = run(spec, honest_app(), tmp_path, partial(RandomSelection, k), min_clients=4)
-    found = values(result.arrays)
+    notes = run(spec, honest_app(), tmp_path, partial(RandomSelection, k), min_clients=4)
+    found = values(notes.result.arrays)
     for name in ("w", "b"):
         steps = sum(np.asarray(steps_of(p)[name]) * min(1, clip / norm(p)) for p in range(4))
         np.testing.assert_allclose(found[name], MODEL[name] + steps / k, rtol=1e-5)
@@ -80,8 +80,8 @@ def test_updates_are_clipped_one_at_a_time_and_divided_by_k(tmp_path):
 def test_one_client_moves_the_sum_by_a_clip_at_most(tmp_path):
     boast = lambda array, client, round_: (array + 1e9).astype(array.dtype)  # noqa: E731
     app = ToyApp(boast, examples=10**6)
-    _, result, _ = run(private(1, clip=0.5), app, tmp_path)
-    moved = np.concatenate([np.ravel(values(result.arrays)[k] - MODEL[k]) for k in ("w", "b")])
+    notes = run(private(1, clip=0.5), app, tmp_path)
+    moved = np.concatenate([np.ravel(values(notes.result.arrays)[k] - MODEL[k]) for k in ("w", "b")])
     assert np.linalg.norm(moved) == pytest.approx(0.5, rel=1e-3)  # four of a clip each, by four
 
 
@@ -92,11 +92,11 @@ def test_the_noise_is_that_of_key_bands_and_account(tmp_path, monkeypatch):
     monkeypatch.setattr(secrets, "token_bytes", lambda size: KEY)
     clip, noise, rounds, bands = 2.0, 0.7, 6, 2
     spec = PrivateMean(clip, noise, rounds, per_round=2, bands=bands)
-    _, result, _ = run(spec, ToyApp(unchanged), tmp_path, systematic, start=BIG)
+    notes = run(spec, ToyApp(unchanged), tmp_path, systematic, start=BIG)
     account = Account(2, rounds, noise, bands)
     drawn = CorrelatedNoise(KEY, coefficients(bands), account.deviation * clip, 20_000, [KEY] * rounds)
     expected = sum(drawn.of(t) for t in range(1, rounds + 1)) / 2
-    np.testing.assert_allclose(values(result.arrays)["w"], expected, atol=1e-5)
+    np.testing.assert_allclose(values(notes.result.arrays)["w"], expected, atol=1e-5)
     assert np.std(drawn.of(rounds)) > 0
 
 
@@ -112,19 +112,19 @@ def test_a_strategy_that_averages_makes_its_step_of_the_mean(tmp_path, make):
     arrays = record_of({k: v for k, v in MODEL.items() if k != "steps"})
 
     spec, equal = private(3, clip=1e3, strategy=make()), partial(everyone, weights="equal")
-    noisy = run(spec, honest_app(), tmp_path / "private", equal, start=arrays)[0].models[-1]
-    plain = play(partial(equal, aggregation=make()), honest_app(), tmp_path / "plain", 3, start=arrays)[0].models[-1]
+    noisy = run(spec, honest_app(), tmp_path / "private", equal, start=arrays).models[-1]
+    plain = play(partial(equal, aggregation=make()), honest_app(), tmp_path / "plain", 3, start=arrays).models[-1]
     for name, value in plain.items():
         np.testing.assert_allclose(noisy[name], value, rtol=1e-4, atol=1e-4)
 
 
 def test_epsilon_is_recorded_round_by_round(tmp_path):
     spec = private(6, 2, noise_multiplier=0.8, bands=2, delta=1e-3)
-    notes, _, strategy = run(spec, honest_app(), tmp_path, systematic)
+    notes = run(spec, honest_app(), tmp_path, systematic)
     account = Account(2, 6, 0.8, 2)
     expected = [account.epsilon(1e-3, t) for t in range(1, 7)]
     assert [record.epsilon for record in notes.rounds] == pytest.approx(expected)
-    told = strategy._run.request(6)  # of it a device computes the ε of its own updates
+    told = notes.strategy._run.request(6)  # of it a device computes the ε of its own updates
     assert [epsilon_of(math.sqrt(k) * told.mu, told.delta) for k in (1, 2, 3)] == pytest.approx(expected[::2])
 
 
@@ -132,10 +132,10 @@ def test_a_run_ends_before_its_epsilon_is_exceeded(tmp_path):
     account = Account(1, 6, 0.8)
     most = account.epsilon(1e-3, 4) * 1.001
     spec = private(6, noise_multiplier=0.8, delta=1e-3, max_epsilon=most)
-    notes, result, strategy = run(spec, honest_app(), tmp_path)
+    notes = run(spec, honest_app(), tmp_path)
     assert len(notes.rounds) == 4
-    assert result.epsilon == notes.rounds[-1].epsilon <= most
-    assert "max-epsilon" in strategy.complete
+    assert notes.result.epsilon == notes.rounds[-1].epsilon <= most
+    assert "max-epsilon" in notes.strategy.complete
 
 
 def test_an_update_too_soon_does_not_count(tmp_path):
@@ -153,7 +153,7 @@ def test_an_update_too_soon_does_not_count(tmp_path):
             return Plan(np.arange(4), np.ones(4))
 
     app = hostile_app(forget, (HELLO, TRAIN), range(4))
-    notes, *_ = run(private(6, 2, bands=2), app, tmp_path, partial(AgeAwareStrategy, Errs()))
+    notes = run(private(6, 2, bands=2), app, tmp_path, partial(AgeAwareStrategy, Errs()))
     trained = notes.trained()
     assert any(trained) and not any(set(one) & set(next_) for one, next_ in pairwise(trained))
     assert any(part.outcome == "refused" for part in notes.parts)
@@ -168,7 +168,7 @@ def test_the_secret_is_for_its_owner_alone(tmp_path):
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("noise.*")} == {0o600}
     key = json.loads(secret.read_text())["key"]
     assert len(bytes.fromhex(key)) == 32
-    after, *_ = run(spec, honest_app(), tmp_path, systematic, start=notes.arrays, resume=notes.resume())
+    after = run(spec, honest_app(), tmp_path, systematic, start=notes.arrays, resume=notes.resume())
     others = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert others and not any(key.encode() in path.read_bytes() for path in others)
     assert not any("noise" in name for name in after.memories[6])
@@ -182,14 +182,14 @@ def test_an_empty_round_has_noise_and_counts_as_empty(tmp_path, step):
 
     app = ToyApp(spoil=spoil)
     spec = private(3, noise_multiplier=1.0, clip=1.0, strategy=step)
-    notes, _, _ = run(spec, app, tmp_path)
+    notes = run(spec, app, tmp_path)
     assert [record.empty for record in notes.rounds] == [False, True, False]
     assert np.abs(notes.models[1]["w"] - notes.models[0]["w"]).min() > 0
 
 
 def test_a_private_run_forces_no_client(tmp_path):
     spec = PrivateMean(1.0, 1.0, 80, per_round=1)
-    notes, _, _ = run(spec, honest_app(), tmp_path, partial(MarkovParticipation.increasing, 3, 1))
+    notes = run(spec, honest_app(), tmp_path, partial(MarkovParticipation.increasing, 3, 1))
     assert not any(record.forced for record in notes.rounds)
     assert any(record.empty for record in notes.rounds)  # clients draw their seeds from the operating system
 
@@ -233,7 +233,7 @@ def test_no_hostile_update_moves_the_model_by_more_than_a_clip(tmp_path, hostile
     spec = private(1, clip=1.0, frozen=("mask",), strategy=flower.FedAvgM(server_learning_rate=1.0))
     arrays = record_of({"w": STARTS[start], **rest})
     app = ToyApp(unchanged, examples=1, spoil=spoil)
-    notes, *_ = run(spec, app, tmp_path, start=arrays)
+    notes = run(spec, app, tmp_path, start=arrays)
     found = notes.models[-1]
     starts = {"w": STARTS[start], "v": rest["v"]}
     moved = [np.ravel(found[k].astype(np.float64) - value.astype(np.float64)) for k, value in starts.items()]
@@ -252,7 +252,7 @@ def test_an_array_that_cannot_have_noise_is_refused_unless_frozen(tmp_path, name
     arrays = record_of({"w": np.zeros(3, np.float32), name: array.astype(np.float32)})
     with refused("model", name):
         run(private(1), ToyApp(unchanged), tmp_path, start=arrays)
-    notes, *_ = run(private(1, frozen=("*" + name[-4:],)), ToyApp(unchanged), tmp_path, start=arrays)
+    notes = run(private(1, frozen=("*" + name[-4:],)), ToyApp(unchanged), tmp_path, start=arrays)
     np.testing.assert_array_equal(notes.models[0][name], array)
 
 
@@ -325,9 +325,9 @@ def test_a_private_run_records_participation_alone(tmp_path, metrics, caplog, mo
     app = ToyApp(unchanged, examples=31337, loss=31337.0, spoil=spoil, evaluates=lambda client: 31337.0)
     spec, evaluate_clients = private(2, metrics=metrics), None if metrics == "hidden" else 2
     with caplog.at_level("DEBUG", logger="flwr"):
-        notes, result, _ = run(spec, app, tmp_path, evaluate_clients=evaluate_clients)
-    told = [caplog.text, repr(notes.clients), repr(notes.rounds), repr(result.train_metrics_clientapp)]
-    told += [repr(result.evaluate_metrics_clientapp), repr(notes.memories)]
+        notes = run(spec, app, tmp_path, evaluate_clients=evaluate_clients)
+    told = [caplog.text, repr(notes.clients), repr(notes.rounds), repr(notes.result.train_metrics_clientapp)]
+    told += [repr(notes.result.evaluate_metrics_clientapp), repr(notes.memories)]
     assert any("31337" in text for text in told) == (metrics == "clear")
     assert all(part.seconds is None for part in notes.rounds[0].participations) == (metrics == "hidden")
     assert notes.trained() == [[0, 2, 3], [0, 2, 3]]

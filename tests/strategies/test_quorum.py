@@ -29,7 +29,7 @@ class Tagged(fakes.ScriptedGrid):
     ("clients", "numbers"), [("client-0,client-3", {0, 3}), ("client-1,client-2", {1, 2}), ("tag:ward-7", {1, 3})]
 )
 def test_a_run_sends_work_to_its_named_clients_alone(clients, numbers, make, tmp_path):
-    notes, *_ = fakes.play(make, honest_app(), tmp_path, 6, N, Tagged, clients=clients, min_clients=2)
+    notes = fakes.play(make, honest_app(), tmp_path, 6, N, Tagged, clients=clients, min_clients=2)
     assert {record.name for record in notes.clients} == {f"client-{number}" for number in numbers}
     assert {client for kind, _, client in notes.grid.sent if kind != fakes.HELLO} <= numbers
     assert sum(record.trained for record in notes.rounds)
@@ -47,12 +47,12 @@ def test_a_round_below_its_quorum_does_not_count(quorum, tmp_path):
             raise RuntimeError("no power")
         return act()
 
-    notes, result, strategy = fakes.play(everyone, hostile_app(spoil, whom={1}), tmp_path, 3, N, **quorum)
+    notes = fakes.play(everyone, hostile_app(spoil, whom={1}), tmp_path, 3, N, **quorum)
     assert [(record.trained, record.empty) for record in notes.rounds] == [(4, False), (0, True), (4, False)]
-    same_model(result.arrays, fakes.expected(range(N), 2))  # the second round left the model as it was
+    same_model(notes.result.arrays, fakes.expected(range(N), 2))  # the second round left the model as it was
     ages = {part.client: part.age for part in notes.rounds[2].participations}
     assert ages == dict.fromkeys(range(N), 1)  # also of those whose updates had arrived
-    assert strategy._run.roster.last.tolist() == [3] * N
+    assert notes.strategy._run.roster.last.tolist() == [3] * N
 
 
 def test_a_run_without_any_quorum_names_the_quorum(tmp_path):
@@ -62,7 +62,7 @@ def test_a_run_without_any_quorum_names_the_quorum(tmp_path):
 
 
 def test_named_clients_are_in_every_round(tmp_path):
-    notes, _, _ = fakes.play(partial(RandomSelection, 1), honest_app(), tmp_path, 8, N, must_include="client-2")
+    notes = fakes.play(partial(RandomSelection, 1), honest_app(), tmp_path, 8, N, must_include="client-2")
     rounds = notes.trained()
     assert all(2 in clients and 1 <= len(clients) <= 2 for clients in rounds)
     assert len({client for clients in rounds for client in clients}) > 2
@@ -70,12 +70,12 @@ def test_named_clients_are_in_every_round(tmp_path):
 
 def test_no_client_has_more_than_the_largest_weight(tmp_path):
     """Sizes 10, 20, 30, 40 are shares .1, .2, .3, .4; what the last gives up makes the third too large as well."""
-    notes, result, _ = fakes.play(everyone, honest_app(), tmp_path, 1, N, min_updates=4, max_weight=0.29)
+    notes = fakes.play(everyone, honest_app(), tmp_path, 1, N, min_updates=4, max_weight=0.29)
     shares = [0.14, 0.28, 0.29, 0.29]  # of the rest .42 in the ratio 1 : 2
     found = [part.weight for part in sorted(notes.rounds[0].participations, key=lambda part: part.client)]
     np.testing.assert_allclose(found, shares)
     moved = sum(share * steps_of(client)["w"] for client, share in enumerate(shares))
-    np.testing.assert_allclose(values(result.arrays)["w"], MODEL["w"] + moved, rtol=1e-6)
+    np.testing.assert_allclose(values(notes.result.arrays)["w"], MODEL["w"] + moved, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,8 @@ def facts(notes):
 
 @pytest.mark.parametrize("how", HOW.values(), ids=HOW)
 def test_a_step_of_its_own_changes_no_participation(how, tmp_path):
-    notes, *_ = play(partial(how(OldestAge), 2), honest_app(), tmp_path, rounds=10)
-    plain, *_ = play(partial(OldestAge, 2), honest_app(), tmp_path / "plain", rounds=10)
+    notes = play(partial(how(OldestAge), 2), honest_app(), tmp_path, rounds=10)
+    plain = play(partial(OldestAge, 2), honest_app(), tmp_path / "plain", rounds=10)
     assert facts(notes) == facts(plain) and [record.trained for record in notes.rounds] == [2] * 10
     assert {p.weight for p in notes.parts} == {None}
 
@@ -72,10 +72,10 @@ BAD = [with_w(lambda w: w * np.float32(np.nan)), raises(RuntimeError("no"))]
 @pytest.mark.parametrize("spoil", BAD)
 @pytest.mark.parametrize("how", HOW.values(), ids=HOW)
 def test_what_the_guard_refuses_reaches_no_step(how, spoil, tmp_path):
-    notes, result, _ = play(partial(how(RandomSelection), N), hostile_app(spoil), tmp_path)
+    notes = play(partial(how(RandomSelection), N), hostile_app(spoil), tmp_path)
     others = [c for c in range(N) if c != HOSTILE]
     assert notes.trained() == [others] * 2 and [record.dropped for record in notes.rounds] == [1, 1]
-    same_model(result.arrays, expected(others, 2))
+    same_model(notes.result.arrays, expected(others, 2))
 
 
 def test_compressed_updates_reach_a_step_as_arrays(tmp_path):
@@ -96,10 +96,10 @@ def test_an_update_that_a_subclass_leaves_out_has_no_weight(tmp_path):
         def aggregate_train(self, server_round, replies):
             return super().aggregate_train(server_round, [r for r in replies if r.content["metrics"]["loss"] != 2.0])
 
-    notes, result, _ = play(partial(Own, N), honest_app(), tmp_path, rounds=1)
+    notes = play(partial(Own, N), honest_app(), tmp_path, rounds=1)
     assert notes.trained() == [[0, 1, 2, 3]]
     assert {p.client: p.weight for p in notes.rounds[0].participations} == {0: 0.125, 1: 0.0, 2: 0.375, 3: 0.5}
-    same_model(result.arrays, expected([0, 2, 3], 1))
+    same_model(notes.result.arrays, expected([0, 2, 3], 1))
 
 
 def test_a_step_whose_model_is_not_finite_leaves_the_model(tmp_path):
@@ -122,11 +122,11 @@ def test_a_client_chosen_by_a_subclass_alone_is_recorded(tmp_path):
             nodes = sorted(grid.get_node_ids())[:2]
             return [Message(RecordDict({"arrays": arrays, "config": config}), node, "train") for node in nodes]
 
-    notes, result, _ = play(partial(Own, 2), honest_app(), tmp_path, rounds=3)
+    notes = play(partial(Own, 2), honest_app(), tmp_path, rounds=3)
     assert [len(clients) for clients in notes.trained()] == [2, 2, 2]
     assert not any(record.empty for record in notes.rounds)
     assert [p.age for p in notes.rounds[2].participations] == [0, 0]
-    same_model(result.arrays, expected(notes.trained()[0], 3))
+    same_model(notes.result.arrays, expected(notes.trained()[0], 3))
 
 
 def test_a_step_outside_a_round_is_refused():
@@ -150,5 +150,5 @@ def test_a_bad_evaluation_reaches_no_step(tmp_path):
         reply.content["metrics"]["loss"] = float("nan")
         return reply
 
-    notes, _, _ = play(partial(Evaluates, N), hostile_app(bad, ("evaluate",)), tmp_path)
+    notes = play(partial(Evaluates, N), hostile_app(bad, ("evaluate",)), tmp_path)
     assert [r.client_loss for r in notes.rounds] == [pytest.approx((0 + 2 + 3) / 3)] * 2

@@ -31,8 +31,8 @@ def play(folder, share):
     evaluated = []
     evaluate = lambda round_, record: evaluated.append(record["w"].numpy())  # noqa: E731
     how = {"start": model(), "evaluate_fn": evaluate, "serve_average": share}
-    notes, result, _ = fakes.play(partial(RandomSelection, N), app, folder, 6, N, **how)
-    return result.arrays, [trained["w"] for trained in notes.models], evaluated
+    notes = fakes.play(partial(RandomSelection, N), app, folder, 6, N, **how)
+    return notes.result.arrays, [trained["w"] for trained in notes.models], evaluated
 
 
 def test_the_served_model_is_the_average_by_hand(tmp_path):

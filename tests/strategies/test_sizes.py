@@ -26,8 +26,7 @@ def play(make, folder, declaring=range(N - 1)):
         return {"num-examples": int(SIZES[client])} if client in declaring else {}
 
     app = ToyApp(examples=examples_of, declares=declare)
-    notes, _, strategy = fakes.play(make, app, folder, 5, N)
-    return strategy, notes
+    return fakes.play(make, app, folder, 5, N)
 
 
 def said(caplog):
@@ -36,11 +35,11 @@ def said(caplog):
 
 @pytest.mark.parametrize("policy", MAKE)
 def test_an_undeclared_size_is_named_once_and_counts_as_mean(policy, tmp_path, caplog):
-    strategy, _ = play(MAKE[policy], tmp_path)
+    notes = play(MAKE[policy], tmp_path)
     (text,) = said(caplog)
     assert "client-3" in text and "20" in text
     if policy == "systematic":
-        np.testing.assert_allclose(strategy._run.round.plan.rates, make_rates("size", SIZES, 2)[0])
+        np.testing.assert_allclose(notes.strategy._run.round.plan.rates, make_rates("size", SIZES, 2)[0])
 
 
 @pytest.mark.parametrize("policy", ["proportional", "markov", "systematic"])
@@ -50,7 +49,7 @@ def test_rates_by_size_without_sizes_are_refused(policy, tmp_path):
 
 
 def test_unbiased_weights_without_sizes_are_equal(tmp_path, caplog):
-    _, notes = play(MAKE["unbiased"], tmp_path, declaring=())
+    notes = play(MAKE["unbiased"], tmp_path, declaring=())
     assert {p.weight for p in notes.parts} == {0.5}  # q/r = (1/4)/(2/4)
     assert len(said(caplog)) == 1
 
@@ -59,6 +58,6 @@ def test_unbiased_weights_without_sizes_are_equal(tmp_path, caplog):
 def test_a_boast_has_all_the_weight_by_size_and_none_else(weights, share, tmp_path):
     size = lambda client: 10**9 if client == 3 else examples_of(client)  # noqa: E731
     app = ToyApp(examples=size, declares=lambda client: {"num-examples": size(client)})
-    notes, *_ = fakes.play(partial(RandomSelection, N, weights=weights), app, tmp_path, 1, N)
+    notes = fakes.play(partial(RandomSelection, N, weights=weights), app, tmp_path, 1, N)
     ours = {part.name: part.weight for part in notes.rounds[0].participations}
     assert ours["client-3"] / sum(ours.values()) == pytest.approx(share, abs=1e-5)

@@ -36,7 +36,7 @@ def play(app, folder, rounds, after=(), aggregation=None, **options):
         with pytest.raises(KeyboardInterrupt):
             fakes.play(make, app, folder, rounds, N, **how)
         how |= {"resume": notes.resume(), "start": notes.arrays}
-    return notes.rounds, fakes.play(make, app, folder, rounds, N, **how)[2].stopped
+    return notes.rounds, fakes.play(make, app, folder, rounds, N, **how).strategy.stopped
 
 
 @pytest.mark.parametrize("after", [(), (2,), (1, 2, 3)])

@@ -29,7 +29,7 @@ def clocked(app, config, nodes, work=WORK):
 
 def late(folder, rounds, late_rounds, grid=clocked, timeout=20.0):
     more = {"grid": grid, "train_timeout": timeout, "late_rounds": late_rounds}
-    return play(everyone, honest_app(), folder, rounds, **more)[:2]
+    return play(everyone, honest_app(), folder, rounds, **more)
 
 
 def share(rounds_late):
@@ -55,7 +55,7 @@ def dropped(rounds):
 
 
 def test_an_update_three_rounds_late_has_less_weight(tmp_path):
-    notes, result = late(tmp_path, 4, 3)
+    notes = late(tmp_path, 4, 3)
     assert [round(record.clock) for record in notes.rounds] == [20, 30, 40, 50]
     assert [record.trained for record in notes.rounds] == [3, 3, 3, 4] and not dropped(notes.rounds)
     assert [record.messages for record in notes.rounds] == [16, 6, 6, 6]  # a busy client is sent nothing
@@ -64,7 +64,7 @@ def test_an_update_three_rounds_late_has_less_weight(tmp_path):
     assert (part.age, part.loss) == (0, 1.0 + SLOW)
     weights = {part.client: part.weight for part in notes.rounds[3].participations}
     assert math.isclose(weights[SLOW] / weights[0], 4 * share(3)) and math.isclose(sum(weights.values()), 1.0)
-    same_model(result.arrays, model_after(4, 3))
+    same_model(notes.result.arrays, model_after(4, 3))
 
 
 def slow(kind, round_, client):
@@ -73,16 +73,16 @@ def slow(kind, round_, client):
 
 
 def test_over_a_network_it_is_fetched_when_it_is_there(tmp_path):
-    notes, result = late(tmp_path, 3, 4, partial(ScriptedGrid, script=slow), 0.5)
+    notes = late(tmp_path, 3, 4, partial(ScriptedGrid, script=slow), 0.5)
     assert [record.trained for record in notes.rounds] == [3, 3, 4] and not dropped(notes.rounds)
     (part,) = [one for one in notes.rounds[2].participations if one.client == 0]
     assert part.rounds_late == 2 and part.device_seconds is None and 0.5 < part.seconds < 60
-    same_model(result.arrays, model_after(3, 2, late=0))
+    same_model(notes.result.arrays, model_after(3, 2, late=0))
 
 
 def test_a_round_waits_for_the_first_busy_client(tmp_path):
     """All need 24 s or more of 20: the second round ends with the first two updates, at 25 s, and none is lost."""
     grid = partial(clocked, work=[24.0, 24.0, 30.0, 30.0])
-    notes, _ = late(tmp_path, 3, 2, grid)
+    notes = late(tmp_path, 3, 2, grid)
     assert [(r.clock, r.trained, r.empty) for r in notes.rounds][:2] == [(20.0, 0, True), (25.0, 2, False)]
     assert not dropped(notes.rounds[:2])

@@ -23,8 +23,7 @@ def play(folder, rounds=ROUNDS, nodes=N, present=None, make=SystematicParticipat
     app = ToyApp(learn, examples=size, declares=lambda client: {"num-examples": size(client)})
     grid = partial(ScriptedGrid, present=present)
     more = {"start": zeros(), "grid": grid, "seed": SEED}
-    notes, _, strategy = fakes.play(partial(make, *shape, **how), app, folder, rounds, nodes, **more)
-    return notes, strategy
+    return fakes.play(partial(make, *shape, **how), app, folder, rounds, nodes, **more)
 
 
 def simulated(policy, rounds):
@@ -37,7 +36,7 @@ def simulated(policy, rounds):
 @pytest.mark.parametrize("phases", ["spread", "random"])
 @pytest.mark.parametrize("jitter", [0.0, 0.4])
 def test_real_clients_take_part_when_the_simulator_says(wire, phases, jitter, tmp_path):
-    notes, _ = play(tmp_path, coordination=wire, phases=phases, jitter=jitter)
+    notes = play(tmp_path, coordination=wire, phases=phases, jitter=jitter)
     # In an empty round the server forces a client, which the simulator does not; it changes nothing afterwards.
     found = [[] if record.forced else clients for record, clients in zip(notes.rounds, notes.trained(), strict=True)]
     assert found == simulated(SystematicPolicy.equal(N, K, phases, jitter, SEED), ROUNDS)
@@ -48,7 +47,7 @@ def test_the_others_take_over_the_rates_of_clients_that_left(wire, tmp_path):
     """A client takes part once a stride also while its rate changes."""
     n, k = 40, 4
     present = lambda grid: range(1, n, 2) if len(grid.notes.rounds) >= 20 else range(n)  # noqa: E731
-    notes, _ = play(tmp_path, 90, n, present, shape=(n, k), coordination=wire)
+    notes = play(tmp_path, 90, n, present, shape=(n, k), coordination=wire)
     counts = [len(clients) for clients in notes.trained()]
     late = 1 if wire == "reserve" else 0  # a client that has reserved a round gets its new rate in that round
     assert counts[:20] == [k] * 20 and max(counts[20:]) <= (2 + late) * k
@@ -62,13 +61,13 @@ def test_newcomers_by_size_take_over_the_rates_of_clients_that_left(tmp_path):
         return range(first, first + N)
 
     make = MarkovParticipation.optimal
-    notes, strategy = play(tmp_path, 100, 3 * N, present, make, rates="size")
-    assert strategy._run.round.plan.rates[-N:].sum() == pytest.approx(K)
+    notes = play(tmp_path, 100, 3 * N, present, make, rates="size")
+    assert notes.strategy._run.round.plan.rates[-N:].sum() == pytest.approx(K)
     assert np.mean([len(clients) for clients in notes.trained()[35:]]) == pytest.approx(K, abs=0.4)
 
 
 def test_a_newcomer_without_a_rate_gets_the_mean_rate(tmp_path, caplog):
     given = [0.6, 0.6, *[0.225] * 8]
-    _, strategy = play(tmp_path, 20, N + 1, rates=given)
-    assert strategy._run.round.plan.rates.tolist() == pytest.approx([*given, K / N])
+    notes = play(tmp_path, 20, N + 1, rates=given)
+    assert notes.strategy._run.round.plan.rates.tolist() == pytest.approx([*given, K / N])
     assert caplog.text.count("No rate is given to client-10") == 1

@@ -89,7 +89,7 @@ def test_a_client_that_always_volunteers_is_taken_as_its_rule_explains(coordinat
     make = partial(MarkovParticipation.increasing, N, K, coordination=coordination)
 
     def share(error, rounds):
-        notes, _, _ = play(make, ToyApp(spoil=liar), tmp_path / str(error), rounds, N, volunteer_error=error)
+        notes = play(make, ToyApp(spoil=liar), tmp_path / str(error), rounds, N, volunteer_error=error)
         return np.bincount([*itertools.chain(*notes.trained())], minlength=N) / rounds
 
     assert share(0.0, ROUNDS // 10)[LIAR] > 0.95

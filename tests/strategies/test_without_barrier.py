@@ -37,7 +37,7 @@ def size(client):
 
 def buffered(folder, make=everyone, app=None, **how):
     """Play rounds without a barrier; return the notes."""
-    return play(make, app or ToyApp(), folder, **{"rounds": 6, "start": START, "buffer": 2, "late_rounds": 9} | how)[0]
+    return play(make, app or ToyApp(), folder, **{"rounds": 6, "start": START, "buffer": 2, "late_rounds": 9} | how)
 
 
 def clocked(trace):
