@@ -56,6 +56,10 @@ class Notes:
         """The participations of all rounds, in their order."""
         return [part for record in self.rounds for part in record.participations]
 
+    def column(self, name):
+        """Return an entry of each round's record."""
+        return [getattr(record, name) for record in self.rounds]
+
     def resume(self, after=None):
         """Return what a run resumes with after a round, by default the last."""
         after = self.rounds[-1].round if after is None else after

@@ -49,7 +49,7 @@ def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=Fals
             strategy.start(grid_of(folder, seconds, spells, upload, broken), arrays, rounds)
         except KeyboardInterrupt:
             continue
-    return [r.clock for r in notes.rounds], [{p.client: p.outcome for p in r.participations} for r in notes.rounds]
+    return notes.column("clock"), [{p.client: p.outcome for p in r.participations} for r in notes.rounds]
 
 
 def strategy_of(chosen):

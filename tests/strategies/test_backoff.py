@@ -111,7 +111,7 @@ def test_a_silent_trainer_is_not_forced(tmp_path):
         forced = [p.client for p in record.participations if p.forced]
         assert not late & set(forced)
         late |= {p.client for p in record.participations if p.outcome == "late"}
-    assert late == {0, 1} and sum(record.forced for record in notes.rounds) > 5
+    assert late == {0, 1} and sum(notes.column("forced")) > 5
 
 
 def test_no_pause_grows_while_no_client_answers(tmp_path):
@@ -121,7 +121,7 @@ def test_no_pause_grows_while_no_client_answers(tmp_path):
         return HUNG if kind == TRAIN and 3 <= round_ <= 7 + (client > 0) else 0
 
     notes = play(everyone, tmp_path, script, train_timeout=0.2)
-    assert [record.trained for record in notes.rounds] == [N, N, 0, 0, 0, 0, 0, 1, 1, N]
+    assert notes.column("trained") == [N, N, 0, 0, 0, 0, 0, 1, 1, N]
     assert notes.took[2:8] == pytest.approx(0.2)
 
 
@@ -238,7 +238,7 @@ def test_a_client_that_is_just_late_costs_one_deadline(policy, client_takes, tmp
     takes = lambda kind, round_, client: (client_takes if client == 2 else 0.1) if kind == TRAIN else 0.0  # noqa: E731
     notes = play(willing(policy), tmp_path, rounds=60, kind=partial(Ticked, takes=takes), train_timeout=1.0)
     assert notes.grid.clock.now() - usual(policy) <= 1 + 0.15 * len(notes.grid.rounds(TRAIN, 2))
-    assert [record.trained for record in notes.rounds] == 60 * [N - 1] and len(notes.grid.rounds(TRAIN, 2)) < 10
+    assert notes.column("trained") == 60 * [N - 1] and len(notes.grid.rounds(TRAIN, 2)) < 10
 
 
 def test_mute_newcomers_cost_two_waits_in_all(tmp_path):
@@ -249,7 +249,7 @@ def test_mute_newcomers_cost_two_waits_in_all(tmp_path):
 
     grid = partial(Ticked, present=present, script=lambda kind, round_, client: HUNG if N <= client < 2 * N else 0)
     notes = fakes.play(everyone, ToyApp(), tmp_path, 2 * N, 3 * N, grid, ask_timeout=60.0, join_timeout=60.0)
-    assert notes.grid.clock.now() <= 10.0 and [record.trained for record in notes.rounds] == [N] * 2 * N
+    assert notes.grid.clock.now() <= 10.0 and notes.column("trained") == [N] * 2 * N
     assert {record.client for record in notes.clients} >= set(range(N)) and len(notes.clients) == 2 * N
 
 

@@ -60,7 +60,7 @@ def test_what_is_not_finite_stays_and_the_rest_is_trained(make, compression, tmp
         make=make,
         compression=compression,
     )
-    assert outcomes(notes) == TRAINED and not any(record.empty for record in notes.rounds)
+    assert outcomes(notes) == TRAINED and not any(notes.column("empty"))
     np.testing.assert_allclose(found["w"], 2.0, rtol=1e-2)
     for name, buffer in BUFFERS.items():
         np.testing.assert_allclose(found[name], buffer, rtol=1e-3)

@@ -62,7 +62,7 @@ def test_one_huge_update_never_ruins_the_model(name, value, tmp_path):
     found, kept = values(notes.result.arrays), state.dump(vars(strategy))[0]
     assert all(np.isfinite(array).all() for array in (*found.values(), *kept.values()))
     assert values(START).keys() == found.keys()  # QFedAvg empties the record that it is given
-    assert not any(record.empty for record in notes.rounds)
+    assert not any(notes.column("empty"))
     if refusals(notes):
         assert refusals(notes) == {2: [HOSTILE]}
         without = partial(RandomSelection, CLIENTS, aggregation=STRATEGIES[name]())
@@ -106,8 +106,8 @@ def test_an_exception_over_one_reply_costs_that_reply(make, options, tmp_path):
     strategy = partial(RandomSelection, CLIENTS, aggregation=make())
     start = ArrayRecord({"b": fakes.model()["b"]})
     notes = play(strategy, hostile_app(in_round(LACKS_LOSS)), tmp_path, start=start, **options)
-    assert refusals(notes) == {1: [HOSTILE]} and not any(r.empty for r in notes.rounds)
-    assert [r.trained for r in notes.rounds] == [CLIENTS - 1, CLIENTS] and notes.memories[1]["last"][HOSTILE] == 0
+    assert refusals(notes) == {1: [HOSTILE]} and not any(notes.column("empty"))
+    assert notes.column("trained") == [CLIENTS - 1, CLIENTS] and notes.memories[1]["last"][HOSTILE] == 0
     assert all(part.weight is None for part in notes.rounds[0].participations if part.client == HOSTILE)
     assert len(notes.memories[1]["failures"]) == 1  # the client rests where a selector can do without it
     if "train_metrics_aggr_fn" in options:
@@ -124,7 +124,7 @@ def test_an_update_near_the_end_of_its_type_spoils_no_weighted_sum(tmp_path):
 
         make = partial(RandomSelection, CLIENTS, weights=weights)
         notes = play(make, hostile_app(with_arrays(largest)), tmp_path / f"{name}{len(options)}", **options)
-        assert refusals(notes) == {1: [HOSTILE], 2: [HOSTILE]} and not any(r.empty for r in notes.rounds)
+        assert refusals(notes) == {1: [HOSTILE], 2: [HOSTILE]} and not any(notes.column("empty"))
         assert all(np.abs(array).max() < 1e3 for array in values(notes.result.arrays).values())
 
 
@@ -191,6 +191,6 @@ def test_a_garbage_tree_does_not_end_a_run_of_xgboost(payload, tmp_path):
     app = ToyApp(tree, examples=1, loss=None)
     make = partial(RandomSelection, CLIENTS, aggregation=flower.FedXgbBagging())
     notes = play(make, app, tmp_path, rounds=3, start=ArrayRecord([np.zeros(0, np.uint8)]))
-    assert refusals(notes) == {2: [HOSTILE]} and not any(r.empty for r in notes.rounds)
+    assert refusals(notes) == {2: [HOSTILE]} and not any(notes.column("empty"))
     trees = json.loads(notes.result.arrays["0"].numpy().tobytes())["learner"]["gradient_booster"]["model"]["trees"]
     assert len(trees) == 3 * CLIENTS - 1  # the half-made bags of round 2 have left nothing

@@ -108,7 +108,7 @@ TOLERATED = {
 def test_what_flower_would_take_is_taken(spoil, tmp_path):
     notes = play(everyone, hostile_app(spoil), tmp_path)
     same_model(notes.result.arrays, expected(range(4), 2))
-    assert [r.trained for r in notes.rounds] == [4, 4]
+    assert notes.column("trained") == [4, 4]
 
 
 LARGE = {
@@ -160,7 +160,7 @@ def test_of_too_many_metrics_the_rest_is_dropped_and_named_once(more, whom, tmp_
 
     app = hostile_app(spoil, kinds=("train", "evaluate"), whom=whom)
     notes = play(everyone, app, tmp_path, evaluate_clients=4, deterministic=False)
-    assert [r.trained for r in notes.rounds] == [4, 4] and {r.client_accuracy for r in notes.rounds} == {0.5}
+    assert notes.column("trained") == [4, 4] and set(notes.column("client_accuracy")) == {0.5}
     for found in (*notes.result.train_metrics_clientapp.values(), *notes.result.evaluate_metrics_clientapp.values()):
         assert len(found) <= 256 and all(len(name) <= 256 for name in found)
         assert sum(len(v) if isinstance(v, list) else 1 for v in found.values()) <= 1 << 14
@@ -174,4 +174,4 @@ def test_one_client_hides_no_metric_of_the_others(aggregation, tmp_path):
         app = hostile_app(with_metrics(num_examples=10, loss=1.0, **metrics), kinds=("evaluate",))
         make = partial(everyone, aggregation=aggregation())
         notes = play(make, app, tmp_path / str(len(metrics)), evaluate_clients=4)
-        assert [record.client_accuracy for record in notes.rounds] == [0.5, 0.5]
+        assert notes.column("client_accuracy") == [0.5, 0.5]

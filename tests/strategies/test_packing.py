@@ -84,4 +84,4 @@ def test_a_bad_packed_reply_names_its_client_alone(spoil, tmp_path, far):
 
 def test_an_unpacked_reply_to_a_packed_message_counts(tmp_path, far):
     notes = play(everyone, hostile_app(as_sent), tmp_path, compression="int8")
-    assert [record.trained for record in notes.rounds] == [4, 4]
+    assert notes.column("trained") == [4, 4]

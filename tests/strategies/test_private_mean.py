@@ -123,7 +123,7 @@ def test_epsilon_is_recorded_round_by_round(tmp_path):
     notes = run(spec, honest_app(), tmp_path, systematic)
     account = Account(2, 6, 0.8, 2)
     expected = [account.epsilon(1e-3, t) for t in range(1, 7)]
-    assert [record.epsilon for record in notes.rounds] == pytest.approx(expected)
+    assert notes.column("epsilon") == pytest.approx(expected)
     told = notes.strategy._run.request(6)  # of it a device computes the ε of its own updates
     assert [epsilon_of(math.sqrt(k) * told.mu, told.delta) for k in (1, 2, 3)] == pytest.approx(expected[::2])
 
@@ -183,15 +183,15 @@ def test_an_empty_round_has_noise_and_counts_as_empty(tmp_path, step):
     app = ToyApp(spoil=spoil)
     spec = private(3, noise_multiplier=1.0, clip=1.0, strategy=step)
     notes = run(spec, app, tmp_path)
-    assert [record.empty for record in notes.rounds] == [False, True, False]
+    assert notes.column("empty") == [False, True, False]
     assert np.abs(notes.models[1]["w"] - notes.models[0]["w"]).min() > 0
 
 
 def test_a_private_run_forces_no_client(tmp_path):
     spec = PrivateMean(1.0, 1.0, 80, per_round=1)
     notes = run(spec, honest_app(), tmp_path, partial(MarkovParticipation.increasing, 3, 1))
-    assert not any(record.forced for record in notes.rounds)
-    assert any(record.empty for record in notes.rounds)  # clients draw their seeds from the operating system
+    assert not any(notes.column("forced"))
+    assert any(notes.column("empty"))  # clients draw their seeds from the operating system
 
 
 HOSTILE = {

@@ -62,7 +62,7 @@ def facts(notes):
 def test_a_step_of_its_own_changes_no_participation(how, tmp_path):
     notes = play(partial(how(OldestAge), 2), honest_app(), tmp_path, rounds=10)
     plain = play(partial(OldestAge, 2), honest_app(), tmp_path / "plain", rounds=10)
-    assert facts(notes) == facts(plain) and [record.trained for record in notes.rounds] == [2] * 10
+    assert facts(notes) == facts(plain) and notes.column("trained") == [2] * 10
     assert {p.weight for p in notes.parts} == {None}
 
 
@@ -74,7 +74,7 @@ BAD = [with_w(lambda w: w * np.float32(np.nan)), raises(RuntimeError("no"))]
 def test_what_the_guard_refuses_reaches_no_step(how, spoil, tmp_path):
     notes = play(partial(how(RandomSelection), N), hostile_app(spoil), tmp_path)
     others = [c for c in range(N) if c != HOSTILE]
-    assert notes.trained() == [others] * 2 and [record.dropped for record in notes.rounds] == [1, 1]
+    assert notes.trained() == [others] * 2 and notes.column("dropped") == [1, 1]
     same_model(notes.result.arrays, expected(others, 2))
 
 
@@ -113,7 +113,7 @@ def test_a_step_whose_model_is_not_finite_leaves_the_model(tmp_path):
     with pytest.raises(NothingTrainedError, match="no model was made of 4 updates"):
         play(partial(Own, N), honest_app(), tmp_path, notes=notes)
     same_model(notes.arrays, MODEL)
-    assert [record.empty for record in notes.rounds] == [True, True] and notes.trained() == [[0, 1, 2, 3]] * 2
+    assert notes.column("empty") == [True, True] and notes.trained() == [[0, 1, 2, 3]] * 2
 
 
 def test_a_client_chosen_by_a_subclass_alone_is_recorded(tmp_path):
@@ -124,7 +124,7 @@ def test_a_client_chosen_by_a_subclass_alone_is_recorded(tmp_path):
 
     notes = play(partial(Own, 2), honest_app(), tmp_path, rounds=3)
     assert [len(clients) for clients in notes.trained()] == [2, 2, 2]
-    assert not any(record.empty for record in notes.rounds)
+    assert not any(notes.column("empty"))
     assert [p.age for p in notes.rounds[2].participations] == [0, 0]
     same_model(notes.result.arrays, expected(notes.trained()[0], 3))
 
@@ -151,4 +151,4 @@ def test_a_bad_evaluation_reaches_no_step(tmp_path):
         return reply
 
     notes = play(partial(Evaluates, N), hostile_app(bad, ("evaluate",)), tmp_path)
-    assert [r.client_loss for r in notes.rounds] == [pytest.approx((0 + 2 + 3) / 3)] * 2
+    assert notes.column("client_loss") == [pytest.approx((0 + 2 + 3) / 3)] * 2
