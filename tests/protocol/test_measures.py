@@ -50,7 +50,7 @@ def measuring(kind, metrics):
 def test_only_the_loss_itself_must_be_finite(tmp_path):
     metrics = {"loss_scale": NAN, "aux_loss": INF, "b": [NAN, 1.0]}
     notes = play(everyone, measuring("train", metrics), tmp_path, rounds=1)
-    (part,) = [part for part in notes.rounds[0].participations if part.client == HOSTILE]
+    (part,) = [part for part in notes.parts if part.client == HOSTILE]
     assert (part.outcome, part.loss) == ("trained", 1.0 + HOSTILE)
 
 

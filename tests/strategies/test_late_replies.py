@@ -48,5 +48,5 @@ def test_one_silent_client_costs_the_others_nothing(grid, deterministic, tmp_pat
     )
     assert time.monotonic() - begun < 5
     same_model(notes.result.arrays, expected([1, 2, 3], 1))
-    (late,) = [p for p in notes.rounds[0].participations if p.outcome != "trained"]
+    (late,) = [p for p in notes.parts if p.outcome != "trained"]
     assert (late.client, late.outcome) == (0, "late") and "deadline" in late.reason

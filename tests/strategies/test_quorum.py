@@ -72,7 +72,7 @@ def test_no_client_has_more_than_the_largest_weight(tmp_path):
     """Sizes 10, 20, 30, 40 are shares .1, .2, .3, .4; what the last gives up makes the third too large as well."""
     notes = fakes.play(everyone, honest_app(), tmp_path, 1, N, min_updates=4, max_weight=0.29)
     shares = [0.14, 0.28, 0.29, 0.29]  # of the rest .42 in the ratio 1 : 2
-    found = [part.weight for part in sorted(notes.rounds[0].participations, key=lambda part: part.client)]
+    found = [part.weight for part in sorted(notes.parts, key=lambda part: part.client)]
     np.testing.assert_allclose(found, shares)
     moved = sum(share * steps_of(client)["w"] for client, share in enumerate(shares))
     np.testing.assert_allclose(values(notes.result.arrays)["w"], MODEL["w"] + moved, rtol=1e-6)

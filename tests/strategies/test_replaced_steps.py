@@ -98,7 +98,7 @@ def test_an_update_that_a_subclass_leaves_out_has_no_weight(tmp_path):
 
     notes = play(partial(Own, N), honest_app(), tmp_path, rounds=1)
     assert notes.trained() == [[0, 1, 2, 3]]
-    assert {p.client: p.weight for p in notes.rounds[0].participations} == {0: 0.125, 1: 0.0, 2: 0.375, 3: 0.5}
+    assert {p.client: p.weight for p in notes.parts} == {0: 0.125, 1: 0.0, 2: 0.375, 3: 0.5}
     same_model(notes.result.arrays, expected([0, 2, 3], 1))
 
 

@@ -59,5 +59,5 @@ def test_a_boast_has_all_the_weight_by_size_and_none_else(weights, share, tmp_pa
     size = lambda client: 10**9 if client == 3 else examples_of(client)  # noqa: E731
     app = ToyApp(examples=size, declares=lambda client: {"num-examples": size(client)})
     notes = fakes.play(partial(RandomSelection, N, weights=weights), app, tmp_path, 1, N)
-    ours = {part.name: part.weight for part in notes.rounds[0].participations}
+    ours = {part.name: part.weight for part in notes.parts}
     assert ours["client-3"] / sum(ours.values()) == pytest.approx(share, abs=1e-5)
