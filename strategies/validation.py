@@ -50,7 +50,7 @@ class Update:
     ``arrays`` is empty where the model is bytes of no constant shape, for the aggregation alone to read.
     """
 
-    arrays: dict[str, AnyArray]
+    arrays: Arrays
     examples: float
     loss: float | None
     answer: ParticipationReply | None
@@ -266,7 +266,7 @@ def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.N
     return arrays
 
 
-def _expand(codes: dict[str, AnyArray], scales: tuple[float, ...], model: ArrayRecord, compression: str) -> Arrays:
+def _expand(codes: Arrays, scales: tuple[float, ...], model: ArrayRecord, compression: str) -> Arrays:
     """Return the arrays that codes stand for, if their scales are any."""
     coded = [name for name, array in model.items() if coding.is_coded(array.dtype)]
     wanted = len(coded) if compression == coding.INT8 else 0

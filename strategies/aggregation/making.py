@@ -61,7 +61,7 @@ def make_aggregation(
         weights = weighting.EQUAL
         if private.metrics == "hidden":
             options = _without_metrics(options)
-    by_flower = private.strategy if private is not None else aggregation
+    by_flower = aggregation.strategy if isinstance(aggregation, PrivateMean) else aggregation
     if by_flower is None:
         alone = options if private is None else replace(options, train_metrics_aggr_fn=None)
         made: Aggregation = Mean(alone, weights == weighting.UNBIASED)
