@@ -41,34 +41,22 @@ def clients(
         print_json({**facts, "clients": rows, "refused": refused})
         return
     main = judge(seen.rounds)
-    print_table(
-        f"{folder.name}: {state.sentence}, {len(rows)} clients after {len(ended)} rounds",
-        (
-            "client",
-            "examples",
-            "last seen",
-            "rounds",
-            "last took part",
-            "reserved",
-            *([main.name] if tested else []),
-            "failures",
-            "last failure",
-        ),
-        (
-            [
-                row["name"],
-                row["examples"],
-                _when(row["seen"], ended),
-                row["took_part"],
-                _when(row["last"], ended),
-                row["next_round"],
-                *([main.show(row["test"])] if tested else []),
-                row["missed"],
-                row["reason"] or "",
-            ]
-            for row in rows
-        ),
-    )
+    columns = {
+        "client": "name",
+        "examples": "examples",
+        "last seen": "seen",
+        "rounds": "took_part",
+        "last took part": "last",
+        "reserved": "next_round",
+        **({main.name: "test"} if tested else {}),
+        "failures": "missed",
+        "last failure": "reason",
+    }
+    for row in rows:
+        row |= {key: _when(row[key], ended) for key in ("seen", "last")}
+        row |= {"test": main.show(row["test"]), "reason": row["reason"] or ""}
+    title = f"{folder.name}: {state.sentence}, {len(rows)} clients after {len(ended)} rounds"
+    print_table(title, [*columns], ([row[key] for key in columns.values()] for row in rows))
     for why in refused:
         print(printable(why))
 

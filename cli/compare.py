@@ -6,7 +6,7 @@ import hashlib
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +14,9 @@ import typer
 
 from aoi_fl.cli import run
 from aoi_fl.cli.keys import typed
-from aoi_fl.cli.log import Quiet
-from aoi_fl.cli.options import Workers
-from aoi_fl.config.policies import POLICIES
+from aoi_fl.cli.log import Quiet, say
+from aoi_fl.cli.options import Json, Workers
+from aoi_fl.config.policies import POLICIES, Keys
 from aoi_fl.report.output import print_json
 from aoi_fl.science.errors import ConfigError, install
 
@@ -36,7 +36,7 @@ def compare(
         float | None, typer.Option(help="Accuracy, 0 to 1, or RMSE; default: the best that every run reaches.")
     ] = None,
     runs: Annotated[str | None, typer.Option(metavar="GLOB", help="Compare these recorded runs; start none.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare policies in pairs of equal seeds.
@@ -77,7 +77,7 @@ def compare(
     show(folders, target, as_json)
 
 
-def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool = False) -> list[Path]:
+def complete(configs: Sequence[Keys], workers: int, *, quiet: bool = False) -> list[Path]:
     """Run the configurations without a complete run, and return the folders of all."""
     from aoi_fl.lab.experiments import comparing
     from aoi_fl.server.engine import machine
@@ -85,27 +85,23 @@ def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool 
 
     machine.check(workers, max(int(config["threads"]) for config in configs))
     for warning in comparing.check_devices(configs):
-        _say(warning)
+        say(warning)
     left = comparing.missing(configs)
     comparing.check_settings(left)
     if left and not quiet:
         for line in comparing.describe_data(left):
-            _say(line)
-        _say(f"{len(left)} of {len(configs)} runs to complete")
+            say(line)
+        say(f"{len(left)} of {len(configs)} runs to complete")
     begun = time.monotonic()
     try:
         for i, folder in enumerate(comparing.play(left, workers), start=1):
             if not quiet:
                 ahead = duration((time.monotonic() - begun) / i * (len(left) - i))
-                _say(f"{i} of {len(left)} runs done ({folder.name}), {ahead} left")
+                say(f"{i} of {len(left)} runs done ({folder.name}), {ahead} left")
     except KeyboardInterrupt:
         print("\naoi: interrupted; the same command resumes", file=sys.stderr)
         sys.exit(130)
     return [comparing.folder(config) for config in configs]
-
-
-def _say(line: str) -> None:
-    print(f"aoi: {line}", file=sys.stderr, flush=True)
 
 
 def show(folders: Sequence[Path], target: float | None, as_json: bool) -> None:

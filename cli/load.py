@@ -11,6 +11,24 @@ if TYPE_CHECKING:
     from aoi_fl.science.load import LoadMetrics
     from aoi_fl.science.staleness import Freshness
 
+_FACTS = {
+    "interval_mean": "E[X], rounds between participations",
+    "interval_variance": "Var[X]",
+    "round_mean": "clients a round, mean",
+    "round_deviation": "clients a round, standard deviation",
+    "out_of_reach": "clients a round, not achievable by availability",
+    "mean": "participations a client, mean",
+    "range": "participations a client, least to most",
+    "clients_never_reached": "clients never reached",
+    "data_a_participation": "data a participation, an average client's is 1",
+    "jain": "Jain's fairness index",
+    "weight_variance": "Σ Var[ω], weight variance",
+    "empty_rounds": "empty rounds",
+    "mean_age": "mean age, rounds missed",
+    "peak_age": "largest age",
+    "met": "share of pairs that have trained together",
+}
+
 
 def show_load(metrics: LoadMetrics, title: str, more: Mapping[str, float]) -> None:
     """Show the load metric, its fairness, clients without load, and longer windows.
@@ -22,30 +40,8 @@ def show_load(metrics: LoadMetrics, title: str, more: Mapping[str, float]) -> No
     count = sum(metrics.interval_counts.values())
     most = max(metrics.interval_counts.values(), default=0)
     part = metrics.participation
-    print_facts(
-        title,
-        [
-            ("E[X], rounds between participations", metrics.interval_mean),
-            ("Var[X]", metrics.interval_variance),
-            ("clients a round, mean", metrics.round_mean),
-            ("clients a round, standard deviation", metrics.round_deviation),
-            *[
-                ("clients a round, not achievable by availability", more[key])
-                for key in ("out_of_reach",)
-                if key in more
-            ],
-            ("participations a client, mean", part.mean),
-            ("participations a client, least to most", f"{part.min} to {part.max}"),
-            ("clients never reached", more["clients_never_reached"]),
-            ("data a participation, an average client's is 1", more["data_a_participation"]),
-            ("Jain's fairness index", part.jain),
-            ("Σ Var[ω], weight variance", metrics.weight_variance),
-            ("empty rounds", metrics.empty_rounds),
-            ("mean age, rounds missed", metrics.mean_age),
-            ("largest age", metrics.peak_age),
-            ("share of pairs that have trained together", metrics.met),
-        ],
-    )
+    numbers = {**vars(metrics), **vars(part), **more, "range": f"{part.min} to {part.max}", "met": metrics.met}
+    print_facts(title, [(text, numbers[key]) for key, text in _FACTS.items() if key in numbers])
     print_table(
         "Intervals X",
         ["X", "how often", "share", ""],

@@ -33,4 +33,9 @@ def configure(quiet: bool = False, verbose: bool = False) -> None:
 def announce(work: str) -> None:
     """Show on stderr what takes a command some seconds, if a person sees stdout and stderr."""
     if sys.stdout.isatty() and sys.stderr.isatty():
-        print(f"aoi: {work} …", file=sys.stderr, flush=True)
+        say(f"{work} …")
+
+
+def say(line: str) -> None:
+    """Print a line beside the results, to stderr."""
+    print(f"aoi: {line}", file=sys.stderr, flush=True)

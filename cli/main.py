@@ -27,6 +27,7 @@ from aoi_fl.cli import (
     simulate,
 )
 from aoi_fl.cli.keys import keyed
+from aoi_fl.cli.log import say
 from aoi_fl.config.presets import PRESET
 from aoi_fl.science.errors import AoiError, install, shortened
 
@@ -88,15 +89,12 @@ def main() -> None:
     try:
         app()
     except (AoiError, OSError) as error:
-        print(f"aoi: {shortened(str(error))}", file=sys.stderr)
+        say(shortened(str(error)))
         sys.exit(2)
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
-        print(
-            f"aoi: this command needs {error.name}, which is not installed: {install(EXTRAS[error.name])}",
-            file=sys.stderr,
-        )
+        say(f"this command needs {error.name}, which is not installed: {install(EXTRAS[error.name])}")
         sys.exit(2)
 
 

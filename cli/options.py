@@ -10,10 +10,8 @@ import typer
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from aoi_fl.config.run import RunConfig
+    from aoi_fl.science.types import Floats
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", hidden=True)]
@@ -44,7 +42,7 @@ def check_memory(clients: int, participations: float, clock: str) -> None:
         )
 
 
-def rates_by(config: RunConfig) -> tuple[NDArray[np.float64], int]:
+def rates_by(config: RunConfig) -> tuple[Floats, int]:
     """Return (n,) the clients' rates by a configuration, and how many are capped at 1."""
     from aoi_fl.science.markov import check_sizes
     from aoi_fl.science.rates import given_rates, make_rates

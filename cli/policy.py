@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from aoi_fl.cli.keys import parse
+from aoi_fl.cli.log import say
 from aoi_fl.cli.options import Json
 from aoi_fl.config.policies import REGISTRY, users_of
 from aoi_fl.report.output import bar, print_facts, print_json, print_table
@@ -52,7 +52,7 @@ def policy(context: typer.Context, as_json: Json = False) -> None:
 def _show_markov(chosen: MarkovPolicy, title: str, as_json: bool) -> None:
     max_age = chosen.max_age
     if chosen.excess:
-        print(f"aoi: {chosen.excess}", file=sys.stderr)
+        say(chosen.excess)
     pmf = chosen.interval_pmf().tolist()
     moments = {
         "interval_mean": chosen.interval_mean,

@@ -8,11 +8,9 @@ from typing import Annotated
 
 import typer
 
-from aoi_fl.cli.options import Runs
+from aoi_fl.cli.options import Json, Runs
 from aoi_fl.report.output import print_json
 from aoi_fl.science.errors import ConfigError, check_choice
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the path alone.")]
 
 
 def report(

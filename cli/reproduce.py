@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from aoi_fl.cli.keys import parse, typed
-from aoi_fl.cli.log import Quiet
+from aoi_fl.cli.log import Quiet, say
 from aoi_fl.cli.options import Workers
 from aoi_fl.report.output import print_table
-from aoi_fl.science.errors import ConfigError, install
+from aoi_fl.science.errors import ConfigError, install, shortened
 
 QUICK_OUT = Path("runs/reproduce/quick")
 
@@ -63,14 +63,14 @@ def reproduce(
     options = Options(seeds, rounds, given.get("model"), quick, Path(config.data_dir), work, quiet=quiet)
     for experiment in chosen:
         if name in groups and quick and not experiment.quick:
-            print(f"aoi: {experiment.name} is left out: its model takes too long for --quick", file=sys.stderr)
+            say(f"{experiment.name} is left out: its model takes too long for --quick")
             continue
         try:
             print(play(experiment, options, folder, workers))
         except MissingDataError as error:
             if name not in groups:
                 raise
-            print(f"aoi: {experiment.name} is left out: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+            say(f"{experiment.name} is left out: {shortened(str(error))}")
         except KeyboardInterrupt:
             print("\naoi: interrupted; the same command resumes", file=sys.stderr)
             sys.exit(130)

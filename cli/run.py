@@ -95,7 +95,7 @@ def conclude(folder: Path, as_json: bool) -> None:
         print(f"\nresults: {place}\npage:    aoi report {place}")
     if outcome.status != "completed":
         why = outcome.about.get("reason", "see the messages above")
-        print(f"aoi: the run is {outcome.status}, not completed: {why}.", file=sys.stderr)
+        log.say(f"the run is {outcome.status}, not completed: {why}.")
         sys.exit(1)
 
 
@@ -128,5 +128,5 @@ def resume(
         with resumable(folder):
             play(about["config"] | here, workers)
     else:
-        print("aoi: this run is complete, there is nothing to resume", file=sys.stderr)
+        log.say("this run is complete, there is nothing to resume")
     conclude(folder, as_json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
+from aoi_fl.cli.log import say
 from aoi_fl.cli.options import Json, Runs
 from aoi_fl.report.output import print_json, print_table
 from aoi_fl.science.errors import ConfigError
@@ -55,7 +55,7 @@ def listing(
     if as_json:
         print_json({"runs": rows})
     elif not rows:
-        print("aoi: there are no runs under runs/. Start one with aoi run.", file=sys.stderr)
+        say("there are no runs under runs/. Start one with aoi run.")
     else:
         print_table(f"{len(rows)} runs, dates in UTC", [*rows[0]], [[*row.values()] for row in rows])
 

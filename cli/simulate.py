@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -13,7 +12,7 @@ from click.core import ParameterSource
 
 from aoi_fl.cli.keys import parse, typed
 from aoi_fl.cli.load import show_freshness, show_load
-from aoi_fl.cli.log import announce
+from aoi_fl.cli.log import announce, say
 from aoi_fl.cli.options import Json, check_memory, rates_by
 from aoi_fl.config.policies import BUDGETED, REGISTRY, users_of
 from aoi_fl.report.output import print_facts, print_json, print_table
@@ -21,13 +20,11 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Start, Weighting
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from aoi_fl.config.run import RunConfig
     from aoi_fl.lab.simulated_time.round_clock import RoundClock
     from aoi_fl.protocol.clients import ClientTable
     from aoi_fl.science.selection import Population
+    from aoi_fl.science.types import Floats
 
 KEYS = (
     "policy",
@@ -72,7 +69,7 @@ class _Setting:
 
     policy: Any
     population: Population
-    rates: NDArray[np.float64] | None
+    rates: Floats | None
     table: ClientTable | None
     per_round: float
     title: str
@@ -203,7 +200,7 @@ def _setting(config: RunConfig) -> _Setting:
         rates, capped = rates_by(config)
         policy = build(config, rates, timed=bool(config.clock))
         if excess := getattr(policy, "excess", ""):
-            print(f"aoi: {excess}", file=sys.stderr)
+            say(excess)
         own = rates if "rates" in REGISTRY[config.policy].keys else None
         about += f"; {config.sent} are chosen" if config.sent > config.clients_per_round else ""
         about += f"; {capped} clients have a rate capped at 1" if capped else ""
@@ -220,11 +217,11 @@ def _table(config: RunConfig) -> ClientTable:
     file, total = config.clients_file, config.total_budget or math.inf
     table = read_clients_file(Path(file)) if file else section5_instance(config.num_clients, config.seed)
     for warning in check_clients(table.payments, table.sensitivities, config.budget, table.names, total):
-        print(f"aoi: {warning}", file=sys.stderr)
+        say(warning)
     return table
 
 
-def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool = False) -> Any:
+def build(config: RunConfig, rates: Floats | None, *, timed: bool = False) -> Any:
     """Return the rule or selector for as many clients per round as receive the model.
 
     Parameters
@@ -278,10 +275,10 @@ def _clock(config: RunConfig, setting: _Setting, model_bytes: float) -> RoundClo
     )
     fastest = float(clock.seconds.min())
     if setting.table is None and (few := too_few(trace, wanted, config.over_selection)):
-        print(f"aoi: {few}", file=sys.stderr)
+        say(few)
     if fastest > clock.deadline:
         why = f"the deadline is {clock.deadline:g} s, and the fastest of the clients takes {fastest:.4g} s"
-        print(f"aoi: {why}: no client can meet it. Raise it.", file=sys.stderr)
+        say(f"{why}: no client can meet it. Raise it.")
     if config.until:  # a round lasts at least a second, or the fastest client's time
         rounds = min(config.num_server_rounds, end / max(1.0, min(fastest, config.train_timeout)))
         check_memory(len(sizes), rounds * setting.per_round, config.clock)

@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from aoi_fl.science.names import Index, is_well_formed
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from aoi_fl.science.budget import BudgetedSelector
     from aoi_fl.science.markov import MarkovPolicy
     from aoi_fl.science.participation import SystematicRule
     from aoi_fl.science.systematic import SystematicPolicy
+    from aoi_fl.science.types import Floats
 
 Keys: TypeAlias = Mapping[str, Any]
-Rates: TypeAlias = "NDArray[np.float64] | None"  # (n,) each client's own; None: k/n
+Rates: TypeAlias = "Floats | None"  # (n,) each client's own; None: k/n
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from aoi_fl.config.fields import snake
 from aoi_fl.config.keys import RunKeys
@@ -13,8 +13,10 @@ from aoi_fl.config.values import names_of
 from aoi_fl.science.errors import ConfigError, check_choice, unknown_rates
 from aoi_fl.science.names import USUAL_MAX_AGE
 
+Conflicts: TypeAlias = Iterator[ConfigError]
 
-def conflicts(config: RunKeys) -> Iterator[ConfigError]:
+
+def conflicts(config: RunKeys) -> Conflicts:
     """Yield an error for each combination that is not possible."""
     refuse = partial(_refusal, config)
     row, budgeted, private = REGISTRY[config.policy], config.policy in BUDGETED, config.privacy != "none"
@@ -65,7 +67,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         yield refuse("run-name", "set with resume=true", "Set it to the name of the run to continue.")
 
 
-def _opposed_keys(config: RunKeys) -> Iterator[ConfigError]:
+def _opposed_keys(config: RunKeys) -> Conflicts:
     """Yield an error for each key that is set beside a setting that leaves it no room."""
     against: dict[str, tuple[object, tuple[str, ...]]] = {
         f"policy {config.policy}, where a budget, and clients-file or the drawn instance, decide": (
@@ -88,7 +90,7 @@ def _opposed_keys(config: RunKeys) -> Iterator[ConfigError]:
                 yield _refusal(config, key, f"left out with {other}", "Leave one of them out.")
 
 
-def _quorum(config: RunKeys) -> Iterator[ConfigError]:
+def _quorum(config: RunKeys) -> Conflicts:
     """Yield an error if named clients, the quorum or the cap of weights cannot be had."""
     only, must = names_of("clients", config.clients), names_of("must-include", config.must_include)
     decides, n, least = "coordination" in REGISTRY[config.policy].keys, config.num_clients, config.min_updates
@@ -113,7 +115,7 @@ def _quorum(config: RunKeys) -> Iterator[ConfigError]:
         yield _refusal(config, "min-updates", f"at least {enough}, for such a max-weight", remedy)
 
 
-def _data(config: RunKeys) -> Iterator[ConfigError]:
+def _data(config: RunKeys) -> Conflicts:
     """Yield an error if columns of the user's own data are missing, or have no effect."""
     tabular, names = config.dataset.startswith(("csv:", "parquet:")), f"dataset={config.dataset}"
     if tabular != bool(config.target):
@@ -143,7 +145,7 @@ def check_effect(config: RunKeys, typed: Collection[str]) -> None:
         check(without_effect(config, typed))
 
 
-def without_effect(config: RunKeys, typed: Collection[str] = ()) -> Iterator[ConfigError]:
+def without_effect(config: RunKeys, typed: Collection[str] = ()) -> Conflicts:
     """Yield an error for each key that is set, or was typed, and has no effect."""
     policy = config.policy
     for key in sorted(KEYS - REGISTRY[policy].keys):
@@ -184,14 +186,14 @@ def opposed_aggregation(
     rates: str,
     *,
     own: str = "",
-    aggregation: str = "",
-    late_rounds: int = 0,
-    buffer: int = 0,
-    late_updates: bool = True,
-    surplus: Mapping[str, float] | None = None,
-    private: bool = False,
-    by_data: bool = False,
-) -> Iterator[ConfigError]:
+    aggregation: str,
+    late_rounds: int,
+    buffer: int,
+    late_updates: bool,
+    surplus: Mapping[str, float],
+    private: bool,
+    by_data: bool,
+) -> Conflicts:
     """Yield an error for each setting of the aggregation that conflicts with another setting.
 
     Parameters
@@ -219,7 +221,7 @@ def opposed_aggregation(
     if unbiased and aggregation:
         allowed = f"size or equal with {aggregation}, because unbiased weights need not sum to 1"
         yield ConfigError("weights", "unbiased", allowed, "Choose one of these, or another aggregation.")
-    for key, value in (surplus or {}).items():
+    for key, value in surplus.items():
         if unbiased and rates != "learned":
             allowed = "left out with weights=unbiased, because fast clients would count too much"
             yield ConfigError(key, value, allowed, "Leave one of them out.")
@@ -228,7 +230,7 @@ def opposed_aggregation(
         "privacy: a late update would bring two participations of a client closer together": private,
         f"{aggregation}, because late updates need the weighted mean": bool(aggregation) and not buffer,
         "unbiased weights": unbiased,
-        f"{', '.join(surplus or ())}, because a round then awaits no client": bool(surplus and buffer),
+        f"{', '.join(surplus)}, because a round then awaits no client": bool(surplus and buffer),
     }
     key, value = ("buffer", buffer) if buffer else ("late-rounds", late_rounds)
     for why in (why for why, holds in against.items() if holds and value):
@@ -238,14 +240,14 @@ def opposed_aggregation(
         yield ConfigError("late-rounds", late_rounds, allowed, "Set it, for instance to 20.")
 
 
-def opposed_bound(volunteer_error: float, alike: bool, late_rounds: int, buffer: int) -> Iterator[ConfigError]:
+def opposed_bound(volunteer_error: float, alike: bool, late_rounds: int, buffer: int) -> Conflicts:
     """Yield an error if volunteers cannot be bounded; ``alike``: clients decide, all by the same law."""
     if volunteer_error and (late_rounds or buffer or not alike):
         why = "0 unless clients decide by a law that all share, without compensate, late-rounds and buffer"
         yield ConfigError("volunteer-error", volunteer_error, why, "Leave it out.")
 
 
-def uncompensated(compensate: str, phases: str, jitter: float) -> Iterator[ConfigError]:
+def uncompensated(compensate: str, phases: str, jitter: float) -> Conflicts:
     """Yield an error if systematic clients cannot compensate with these phases and this jitter."""
     if compensate == "dropout":
         remedy = f"Choose one of these, or policy {DEFAULT}."
@@ -255,7 +257,7 @@ def uncompensated(compensate: str, phases: str, jitter: float) -> Iterator[Confi
         yield ConfigError("compensate", compensate, allowed, "Set phases to spread, or compensate to none.")
 
 
-def check(conflicts: Iterator[ConfigError]) -> None:
+def check(conflicts: Conflicts) -> None:
     """Raise the first of these errors, if there is one."""
     if (error := next(conflicts, None)) is not None:
         raise error
@@ -281,7 +283,7 @@ def check_settings(index: str, ageing: str, source: str, trains: str, sensitivit
     check(opposed(index, ageing, source, trains, sensitivities))
 
 
-def opposed(index: str, ageing: str, source: str, trains: str, sensitivities: str) -> Iterator[ConfigError]:
+def opposed(index: str, ageing: str, source: str, trains: str, sensitivities: str) -> Conflicts:
     """Yield an error for each impossible pair."""
     estimated, bid, linear = sensitivities == "estimated", source == "bid", ageing == "linear"
     if estimated and trains == "selected":
@@ -318,7 +320,7 @@ def bands(config: RunKeys) -> int:
     return (config.bands or min(separation(config), config.num_server_rounds)) if config.privacy == "banded" else 1
 
 
-def _of_privacy(config: RunKeys) -> Iterator[ConfigError]:
+def _of_privacy(config: RunKeys) -> Conflicts:
     """Yield an error for each combination that conflicts with a run's privacy."""
     if config.evaluate_clients and config.metrics == "hidden":
         allowed = "0 in a private run with metrics=hidden, because no noise covers what clients report"
@@ -331,7 +333,7 @@ def _of_privacy(config: RunKeys) -> Iterator[ConfigError]:
         yield _refusal(config, "bands", "0 with privacy=white", "Leave it out, or set privacy to banded.")
 
 
-def too_many_bands(config: RunKeys, wanted: int) -> Iterator[ConfigError]:
+def too_many_bands(config: RunKeys, wanted: int) -> Conflicts:
     """Yield an error if noise has more bands than rounds between two participations; 0 is as many, above 1."""
     apart = separation(config)
     how = f"max-age={config.max_age}, rates={config.rates}, compensate={config.compensate}, jitter={config.jitter:g}"

@@ -8,6 +8,7 @@ from pydantic import ValidationError, model_validator
 
 from aoi_fl.config.fields import allowed, extra, kebab, snake, variable
 from aoi_fl.config.keys import RunKeys
+from aoi_fl.config.policies import Keys
 from aoi_fl.config.presets import expanded
 from aoi_fl.config.rules import conflicts
 from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean
@@ -41,7 +42,7 @@ class RunConfig(RunKeys):
         return self
 
     @classmethod
-    def parse(cls, values: Mapping[str, Any]) -> "RunConfig":
+    def parse(cls, values: Keys) -> "RunConfig":
         """Check a flat configuration and fill in the data set's defaults.
 
         Raises

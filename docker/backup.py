@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from aoi_fl.docker.users import APP, acting_as
 from aoi_fl.protocol.files import extract
-from aoi_fl.science.errors import AoiError, ConfigError
+from aoi_fl.science.errors import AoiError, ConfigError, shortened
 from aoi_fl.server.folder import LEDGER, is_played
 
 VOLUMES = (
@@ -63,16 +63,17 @@ def _add(tar: tarfile.TarFile, root: Path, volume: Path, aside: Path) -> int:
     count = 0
     for path in sorted(volume.rglob("*")):
         name, copy = str(path.relative_to(root)), path
-        if path.is_symlink() and path.readlink().is_absolute():
-            continue  # a client links its share of data at each start
-        if not (path.is_symlink() or path.is_dir() or path.is_file()):
-            continue
-        if path.is_file() and not path.is_symlink():
+        if path.is_symlink():
+            if path.readlink().is_absolute():
+                continue  # a client links its share of data at each start
+        elif path.is_file():
             if path.name.endswith(_BESIDE) and _is_database(Path(str(path).rpartition("-")[0])):
                 continue
             if _is_database(path):
                 copy = aside
                 _copy_database(path, copy)
+        elif not path.is_dir():
+            continue
         tar.add(copy, name, recursive=False)
         count += 1
     return count
@@ -167,7 +168,7 @@ def main() -> None:
         else:
             raise ConfigError("command", command, ("save", "restore"), "Choose one of these.")
     except AoiError as error:
-        print(f"aoi: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        print(f"aoi: {shortened(str(error))}", file=sys.stderr, flush=True)
         sys.exit(2)
 
 

@@ -81,11 +81,15 @@ class ClusterNodes:
             allowed = f"accepted by the operator; {fingerprint(key)} waits"
             remedy = f"Compare it with the client's, then: docker compose run --rm --no-deps submit nodes accept {name}"
             raise ConfigError("public key", f"{name}.pub", allowed, remedy)
-        if _held(marker) == key:
+        replaced = _held(marker)
+        if replaced == key:
             return
         if self.register(name):
             say(f"{name} is enrolled")
-        self._retire(name)
+        if replaced is not None:  # the SuperLink may list its last session for an hour
+            former = self._folder / f"{name}{FORMER}"
+            lines = [*(_held(former) or b"").splitlines(), *replaced.splitlines()]
+            write_whole(former, b"\n".join(lines[-_FORMER_KEYS:]))
         write_whole(marker, key)  # it replaces a link, and does not follow it
 
     def register(self, name: str) -> bool:
@@ -100,13 +104,6 @@ class ClusterNodes:
             remedy = "Remove it from the volume enrolment, or copy one that aoi enroll makes."
             raise ConfigError("public key", f"{name}.pub", f"accepted by the SuperLink ({error})", remedy) from None
         return True
-
-    def _retire(self, name: str) -> None:
-        """Keep a client's replaced key, because the SuperLink may list its last session for an hour."""
-        if (replaced := _held(self._marker(name))) is not None:
-            former = self._folder / f"{name}{FORMER}"
-            lines = (_held(former) or b"").splitlines()
-            write_whole(former, b"\n".join([*lines, *replaced.splitlines()][-_FORMER_KEYS:]))
 
     def online(self) -> dict[bytes, int]:
         """Return key (PEM) and id of each connected node; a dead node stays listed for a minute."""

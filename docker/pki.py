@@ -27,7 +27,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from aoi_fl.client.device.keys import halves, make_key, private_key
 from aoi_fl.docker import settings
 from aoi_fl.protocol.files import write_whole
-from aoi_fl.science.errors import AoiError, ConfigError
+from aoi_fl.science.errors import AoiError, ConfigError, shortened
 
 AUTHORITY_DAYS, SERVER_DAYS, RENEW_DAYS = 3650, 397, 30
 NAMES = ("superlink", "superlink-control", "localhost", "127.0.0.1")
@@ -177,7 +177,7 @@ def main() -> None:
         hosts = tuple(os.environ.get("AOI_SUPERLINK_HOSTS", "").replace(",", " ").split())
         made = make_all(Path("/pki"), hosts)
     except AoiError as error:
-        print(f"aoi: {' '.join(str(error).split())}", flush=True)
+        print(f"aoi: {shortened(str(error))}", flush=True)
         sys.exit(2)
     print(f"made {'; '.join(made)}" if made else "certificates and keys are there and good", flush=True)
 

@@ -19,7 +19,7 @@ from aoi_fl.protocol.files import read_text, regular
 from aoi_fl.report.summary_card import glance
 from aoi_fl.science.errors import AoiError, ConfigError, did_you_mean
 from aoi_fl.server.folder import LEDGER, is_played
-from aoi_fl.server.ledger import DAMAGE, Ledger, last_rounds, read_run
+from aoi_fl.server.ledger import DAMAGE, About, Ledger, read, read_run
 
 RUNS = Path("/runs")
 CURRENT = RUNS / ".current"
@@ -30,7 +30,7 @@ _ENDS = 60.0  # seconds for a stopped ServerApp to end
 COMMAND = "docker compose run --rm --no-deps submit runs"
 
 
-def about(folder: Path) -> dict[str, Any]:
+def about(folder: Path) -> About:
     """Return the ledger's ``run`` table; empty without a readable ledger."""
     try:
         return read_run(folder / LEDGER)
@@ -183,7 +183,7 @@ class Runs:
             return 0
         with closing(Ledger(folder / LEDGER)) as ledger:
             ledger.note(status="stopped", reason="stopped by the operator")
-        last = last_rounds(folder / LEDGER, 1)
+        last = read(folder / LEDGER, "rounds", last=1)
         return int(last[0]["round"]) if last else 0
 
     def remove(self, name: str) -> None:

@@ -8,16 +8,18 @@ import tomllib
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from dotenv import dotenv_values
 
 from aoi_fl.config.fields import variable
+from aoi_fl.config.policies import Keys
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.values import like
 from aoi_fl.protocol.files import read_text
 from aoi_fl.science.errors import ConfigError, check_choice, did_you_mean
 
+Environment: TypeAlias = Mapping[str, str]
 APP, OWN = Path("/app"), Path("/own")
 FOLDERS = {"runs-dir": "/runs", "data-dir": "/data", "model-dir": "/data/models"}  # of the image
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -58,7 +60,7 @@ def defaults(pyproject: Path) -> dict[str, Any]:
     return config
 
 
-def run_keys(environment: Mapping[str, str]) -> dict[str, str]:
+def run_keys(environment: Environment) -> dict[str, str]:
     """Return the run keys of the environment, with the folders of the image.
 
     Raises
@@ -69,7 +71,7 @@ def run_keys(environment: Mapping[str, str]) -> dict[str, str]:
     return from_environment(environment, known) | FOLDERS
 
 
-def own_keys(environment: Mapping[str, str], app: Path) -> dict[str, Any]:
+def own_keys(environment: Environment, app: Path) -> dict[str, Any]:
     """Return the run keys of your own app that the environment sets, in the types of their defaults.
 
     Raises
@@ -94,7 +96,7 @@ def from_file(path: Path) -> dict[str, str]:
     return {name: value or "" for name, value in found.items()}
 
 
-def check(environment: Mapping[str, str]) -> None:
+def check(environment: Environment) -> None:
     """Check every setting before the cluster starts.
 
     The number of clients follows from the running containers, so `submit` checks what depends on it.
@@ -107,15 +109,13 @@ def check(environment: Mapping[str, str]) -> None:
     if keys.get("resume", "").lower() != "true":  # a resumed run takes the other keys from its ledger
         counts = [int(keys[key]) for key in ("num-clients", "clients-per-round") if keys.get(key, "").isdecimal()]
         RunConfig.parse(keys | {"num-clients": str(max([*counts, RunConfig().num_clients]))})
-    level = environment.get("AOI_LOG_LEVEL") or "INFO"
-    if level.upper() not in LEVELS:
-        raise ConfigError("AOI_LOG_LEVEL", level, LEVELS, "Choose one of these.")
+    check_choice("AOI_LOG_LEVEL", (environment.get("AOI_LOG_LEVEL") or "INFO").upper(), LEVELS)
     may_sleep(environment)
     asks_first(environment)
     kept_runs(environment)
 
 
-def may_sleep(environment: Mapping[str, str]) -> bool:
+def may_sleep(environment: Environment) -> bool:
     """Return whether AOI_CLIENT_SLEEP lets clients sleep until their round; true by default.
 
     Raises
@@ -125,7 +125,7 @@ def may_sleep(environment: Mapping[str, str]) -> bool:
     return _chosen(environment, "AOI_CLIENT_SLEEP", "true", "false") == "true"
 
 
-def asks_first(environment: Mapping[str, str]) -> bool:
+def asks_first(environment: Environment) -> bool:
     """Return whether AOI_ENROL has each new key wait for the operator; false by default.
 
     Raises
@@ -135,14 +135,14 @@ def asks_first(environment: Mapping[str, str]) -> bool:
     return _chosen(environment, "AOI_ENROL", "auto", "ask") == "ask"
 
 
-def _chosen(environment: Mapping[str, str], name: str, *allowed: str) -> str:
+def _chosen(environment: Environment, name: str, *allowed: str) -> str:
     """Return the value of a variable, by default the first one allowed."""
     value = environment.get(name) or allowed[0]
     check_choice(name, value, allowed)
     return value
 
 
-def kept_runs(environment: Mapping[str, str]) -> int:
+def kept_runs(environment: Environment) -> int:
     """Return AOI_KEEP_RUNS, the number of ended runs that stay; 0, the default: all.
 
     Raises
@@ -155,7 +155,7 @@ def kept_runs(environment: Mapping[str, str]) -> int:
     return int(value)
 
 
-def from_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, str]:
+def from_environment(environment: Environment, known: Keys) -> dict[str, str]:
     """Return the run keys that the environment sets, as text; an empty variable sets nothing.
 
     Raises

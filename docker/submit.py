@@ -16,13 +16,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
+from aoi_fl.config.policies import Keys
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.values import names_of
@@ -42,16 +42,16 @@ from aoi_fl.flower.calls import CallError
 from aoi_fl.flower.control import ControlApi, RunState
 from aoi_fl.report.measure import judge
 from aoi_fl.report.output import print_json, print_table
-from aoi_fl.science.errors import AoiError
+from aoi_fl.science.errors import AoiError, shortened
 from aoi_fl.server.folder import LEDGER, run_folder
-from aoi_fl.server.ledger import last_rounds, records, refused_clients
+from aoi_fl.server.ledger import read, records, refused_clients
 from aoi_fl.server.observe import progress_line, seconds_left
 
 _GLANCE, _GONE = 0.25, 2  # seconds between two looks for the cluster's containers, and looks without any
 _REMEMBERED = 50  # last rounds, for the remaining time
 
 
-def submit(folder: Path, values: Mapping[str, Any], app: Path = settings.APP) -> int:
+def submit(folder: Path, values: Keys, app: Path = settings.APP) -> int:
     """Submit an app and its configuration to the SuperLink; record and return Flower's id of the run."""
     home = Path(os.environ["FLWR_HOME"])
     home.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ def point_at(name: str) -> None:
 
 def follow(control: ControlApi, run_id: int, folder: Path) -> int:
     """Print each recorded round and the end of the run, enrol late clients, and return the exit status."""
-    recorded = last_rounds(folder / LEDGER, _REMEMBERED) if about(folder) else []
+    recorded = read(folder / LEDGER, "rounds", last=_REMEMBERED) if about(folder) else []
     seconds = [row["seconds"] for row in recorded]
     last, unreachable = recorded[-1]["round"] if recorded else 0, False
     refused, nodes = set[str](), ClusterNodes(control)
@@ -119,7 +119,7 @@ def _conclude(control: ControlApi, state: RunState, folder: Path) -> int:
         say(f"run {folder.name} is complete; its app has recorded no rounds")
         return 0
     if state.outcome == "completed" and facts.get("status") == "completed":
-        (last,) = last_rounds(folder / LEDGER, 1)
+        (last,) = read(folder / LEDGER, "rounds", last=1)
         main = judge([last])
         measured = "" if last[main.column] is None else f", {main.name} {main.show(last[main.column])}"
         say(f"run {folder.name} is complete: {last['round']} rounds{measured}")
@@ -343,7 +343,7 @@ def main() -> None:
     try:
         sys.exit(operate(arguments))
     except AoiError as error:
-        say(f"aoi: {' '.join(str(error).split())}")
+        say(f"aoi: {shortened(str(error))}")
     except CallError:
         say(f"aoi: the SuperLink at {CONTROL} does not answer: see `docker compose logs superlink`, and ask again.")
     sys.exit(2)

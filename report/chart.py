@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,9 @@ from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import Curve, Setting, average
 from aoi_fl.science.types import Floats
 
+Trace: TypeAlias = dict[str, Any]
+Layout: TypeAlias = dict[str, Any]
+Column: TypeAlias = dict[Any, Any]  # y by x
 RUN_COLOURS = 8
 HEIGHT = 280  # pixels of a chart
 _STYLES = Path(__file__).with_name("templates").joinpath("styles.json").read_text("utf-8")
@@ -42,8 +45,8 @@ class Chart:
     name: str
     title: str
     note: str
-    data: list[dict[str, Any]]
-    layout: dict[str, Any]
+    data: list[Trace]
+    layout: Layout
     columns: list[str] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)
     overlay: bool = True
@@ -84,8 +87,8 @@ def overlay(
     most : the largest possible value
     tozero : whether the axis y begins at 0
     """
-    data: list[dict[str, Any]] = []
-    table: dict[str, dict[Any, Any]] = {}
+    data: list[Trace] = []
+    table: dict[str, Column] = {}
     alone, described = len(settings) == 1, note
     for i, setting in enumerate(settings):
         if not (curves := list(filter(None, map(curve_of, setting.runs)))):
@@ -95,7 +98,10 @@ def overlay(
         data += drawn
         table |= columns
         if theory is not None and (expectation := theory(setting)) is not None:
-            data.append(theory_line(i, expected if alone else f"{setting.label}, {expected}", *expectation, hover))
+            named = expected if alone else f"{setting.label}, {expected}"
+            dotted = {"color": colour(i), "width": 1.5, "dash": "dot"}
+            marker = {"color": colour(i), "size": 6, "symbol": "circle-open"}
+            data.append(line(i, named, *expectation, hover, mode="lines", line=dotted, marker=marker))
             table[f"{expected}, {setting.label}"] = by_x(*expectation)
             described = f"{note} The dotted line is the {expected}."
     if not data:
@@ -142,7 +148,7 @@ def plain(values: ArrayLike) -> list[Any]:
     return [float(f"{v:.6g}") if np.isfinite(v) else None for v in array]
 
 
-def line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: Any) -> dict[str, Any]:
+def line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: Any) -> Trace:
     """Return a run's line, with markers for few points; ``hover`` is a point's template."""
     xs = plain(x)
     trace = {
@@ -160,7 +166,7 @@ def line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: A
 
 def curve(
     run: int, label: str, column: str, curves: Sequence[Curve], hover: str, *, most: float = np.inf, **more: Any
-) -> tuple[list[dict[str, Any]], dict[str, dict[Any, Any]]]:
+) -> tuple[list[Trace], dict[str, Column]]:
     """Return a setting's traces and table: the seeds' mean, and from three seeds on a 95 % band.
 
     ``most`` is the largest possible value. The band of a quantity without negative values ends at 0. The table has
@@ -201,24 +207,17 @@ def ends(curves: Sequence[Curve], mean: Floats, half: Floats, most: float = np.i
     return np.maximum(mean - half, np.minimum(least, mean)), np.minimum(mean + half, np.maximum(most, mean))
 
 
-def by_x(x: ArrayLike, y: ArrayLike) -> dict[Any, Any]:
+def by_x(x: ArrayLike, y: ArrayLike) -> Column:
     """Return a column of a table: y by x."""
     return dict(zip(plain(x), plain(y), strict=True))
 
 
-def rows(columns: Sequence[dict[Any, Any]]) -> list[list[Any]]:
+def rows(columns: Sequence[Column]) -> list[list[Any]]:
     """Return a table's rows from columns by x: x, and each column's value or None."""
     return [[x, *(column.get(x) for column in columns)] for x in sorted(set().union(*columns))]
 
 
-def theory_line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str) -> dict[str, Any]:
-    """Return a theory's line: thin and dotted, in its run's colour."""
-    dotted = {"color": colour(run), "width": 1.5, "dash": "dot"}
-    marker = {"color": colour(run), "size": 6, "symbol": "circle-open"}
-    return line(run, label, x, y, hover, mode="lines", line=dotted, marker=marker)
-
-
-def whole(values: ArrayLike) -> dict[str, Any]:
+def whole(values: ArrayLike) -> Layout:
     """Return settings of an axis: with few values that are whole numbers, no ticks in between.
 
     Examples
@@ -231,18 +230,16 @@ def whole(values: ArrayLike) -> dict[str, Any]:
     return {} if span > 24 or (array != np.rint(array)).any() else {"tick0": 0, "dtick": 1 if span <= 12 else 5}
 
 
-def layout(
-    x_title: str, y_title: str, x: dict[str, Any] | None = None, y: dict[str, Any] | None = None, **more: Any
-) -> dict[str, Any]:
+def layout(x_title: str, y_title: str, x: Layout | None = None, y: Layout | None = None, **more: Any) -> Layout:
     """Return the report's layout with axis titles and further settings."""
-    form: dict[str, Any] = {"height": HEIGHT} | style("layout")
+    form: Layout = {"height": HEIGHT} | style("layout")
     for axis, title, changes in (("xaxis", x_title, x), ("yaxis", y_title, y)):
         form[axis]["title"]["text"] = title
         form[axis] |= changes or {}
     return form | more
 
 
-def swatch(name: str, colour_: str) -> dict[str, Any]:
+def swatch(name: str, colour_: str) -> Trace:
     """Return a trace that only adds a coloured square to the legend."""
     trace = style("swatch") | {"name": name}
     trace["marker"]["color"] = colour_

@@ -2,14 +2,13 @@
 
 import math
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any
 
 from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.science.errors import AoiError, ConfigError
-from aoi_fl.server.ledger import DAMAGE
+from aoi_fl.server.ledger import DAMAGE, About, Row
 
 _RECORDS = {"clients": ClientRecord, "rounds": RoundRecord, "participations": Participation}
 _DIVERGE = ("loss", "rmse")  # columns that may be infinite
@@ -42,7 +41,7 @@ def error_line(error: BaseException) -> str:
     return text if isinstance(error, (ValueError, sqlite3.Error)) and text else f"{type(error).__name__} {text}".strip()
 
 
-def check(table: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def check(table: str, rows: list[Row]) -> list[Row]:
     """Return the rows; raise ValueError if a column has a value of a wrong type, or a required value is missing."""
     for row in rows if table == "rounds" else ():
         more = row.get("metrics") or {}
@@ -59,7 +58,7 @@ def check(table: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def check_run(about: Mapping[str, Any]) -> None:
+def check_run(about: About) -> None:
     """Raise ValueError if the table ``run`` has a value of a wrong type."""
     for key in ("config", "policy"):
         if not isinstance(about.get(key) or {}, dict):

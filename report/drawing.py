@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aoi_fl.report.chart import Chart
+from aoi_fl.report.chart import Chart, Layout, Trace
 from aoi_fl.report.template import light_palette
 from aoi_fl.science.errors import ConfigError
 
@@ -68,7 +68,7 @@ def draw(chart: Chart, width: float, kind: str) -> bytes:
     return file.getvalue()
 
 
-def _line(axes: Axes, trace: dict[str, Any]) -> None:
+def _line(axes: Axes, trace: Trace) -> None:
     x, y = _numbers(trace["x"]), _numbers(trace["y"])
     if trace.get("fill"):
         axes.fill(x, y, color=_colour(trace["fillcolor"]), alpha=trace["opacity"], linewidth=0)
@@ -87,12 +87,12 @@ def _line(axes: Axes, trace: dict[str, Any]) -> None:
     )
 
 
-def _bars(axes: Axes, trace: dict[str, Any]) -> None:
+def _bars(axes: Axes, trace: Trace) -> None:
     colour, opacity = _colour(trace["marker"]["color"]), trace["marker"]["opacity"]
     axes.bar(_numbers(trace["x"]), _numbers(trace["y"]), color=colour, alpha=opacity, label=_label(trace))
 
 
-def _heat_map(axes: Axes, trace: dict[str, Any]) -> None:
+def _heat_map(axes: Axes, trace: Trace) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = [(float(at), _colour(name)) for at, name in trace["colorscale"]]
@@ -107,7 +107,7 @@ def _heat_map(axes: Axes, trace: dict[str, Any]) -> None:
     )
 
 
-def _axis(axes: Axes, side: str, layout: dict[str, Any]) -> None:
+def _axis(axes: Axes, side: str, layout: Layout) -> None:
     values: dict[str, Any] = {"label": _plain(layout["title"]["text"])}
     if layout.get("type") == "log":
         values["scale"] = "log"
@@ -128,7 +128,7 @@ def _colour(name: str) -> str:
     return light_palette().get(name, name)
 
 
-def _label(trace: dict[str, Any]) -> str | None:
+def _label(trace: Trace) -> str | None:
     return None if trace.get("showlegend") is False else _plain(trace.get("name", "")) or None
 
 

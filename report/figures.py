@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from aoi_fl.report import budget, participation
-from aoi_fl.report.chart import Chart, colour, curve, layout, overlay
+from aoi_fl.report.chart import Chart, Layout, colour, curve, layout, overlay
 from aoi_fl.report.judging import LEAST_SEEDS
 from aoi_fl.report.measure import JUDGES, LOSSES, LedgerMeasure, more
 from aoi_fl.report.participation import refreshes
@@ -128,7 +128,7 @@ def _sweep(overlaid: Sequence[Setting]) -> Chart | None:
     if not data:
         return None
     ticks = sorted({*values})
-    axis: dict[str, Any] = {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+    axis: Layout = {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
     if ticks[0] > 0 and ticks[-1] >= _DECADE * ticks[0]:
         axis["type"] = "log"
     form = layout(key, measure.axis, axis, showlegend=False)  # the page lists the settings

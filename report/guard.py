@@ -27,7 +27,7 @@ class Guard:
     names : allowed host names beside localhost, this machine's name, and addresses
     """
 
-    def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
         self._app = app
         self._names = {name.lower().rstrip(".") for name in ("localhost", socket.gethostname(), *names)}
 

@@ -1,13 +1,12 @@
 """The cost of a run in simulated time: seconds, device-seconds and wasted work."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Rows = Sequence[Mapping[str, Any]]  # of a ledger's table
+from aoi_fl.server.ledger import Row
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class InTime:
         return max((point for point in self.curve if point[0] <= seconds), default=(0.0, None))[1]
 
 
-def in_time(rounds: Rows, participations: Rows, clients: int) -> InTime | None:
+def in_time(rounds: Sequence[Row], participations: Sequence[Row], clients: int) -> InTime | None:
     """Return a run's cost from a ledger's rows; None without simulated time or a complete round.
 
     >>> in_time([{"round": 1, "clock": None}], [], 4), in_time([], [], 4)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.science.types import Floats
+from aoi_fl.server.ledger import Row
 
 if TYPE_CHECKING:
     from aoi_fl.report.runs import RecordedRun
@@ -94,24 +95,16 @@ class LedgerMeasure:
         """Return the smallest difference that a run's test set can show, one example of an accuracy; 0: any."""
         return 1 / run.about["test_examples"] if self.unit and run.about.get("test_examples") else 0.0
 
-    def _known(self, run: RecordedRun) -> Floats:
-        values = run.column(self.column)
-        return values[np.isfinite(values)]
-
     def end(self, run: RecordedRun) -> float | None:
         """Return a run's last value, or None."""
-        known = self._known(run)
+        values = run.column(self.column)
+        known = values[np.isfinite(values)]
         return float(known[-1]) if known.size else None
-
-    def best(self, run: RecordedRun) -> float | None:
-        """Return a run's best value, or None."""
-        known = self._known(run)
-        return float(known.min() if self.least else known.max()) if known.size else None
 
     def best_round(self, run: RecordedRun) -> int | None:
         """Return the first round with the best value, or None."""
-        best = self.best(run)
-        return None if best is None else int(run.numbers[run.column(self.column) == best][0])
+        values, best = run.column(self.column), np.nanargmin if self.least else np.nanargmax
+        return int(run.numbers[best(values)]) if np.isfinite(values).any() else None
 
 
 ACCURACY = LedgerMeasure("accuracy", "test accuracy", 100.0, " %")
@@ -127,7 +120,7 @@ JUDGES = (
 LOSSES = (LOSS, replace(LOSS, name="clients' loss", source="client"))
 
 
-def judge(rows: Sequence[Mapping[str, Any]]) -> LedgerMeasure:
+def judge(rows: Sequence[Row]) -> LedgerMeasure:
     """Return a run's main measure, from rows of ``rounds``."""
     measured = (each for each in JUDGES if any(row.get(each.column) is not None for row in rows))
     return next(measured, ACCURACY)

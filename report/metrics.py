@@ -21,7 +21,7 @@ from aoi_fl.report.summary_card import glance, unread
 from aoi_fl.science.spending import BudgetAccount
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
-from aoi_fl.server.ledger import DAMAGE
+from aoi_fl.server.ledger import DAMAGE, Row
 
 FORMAT = CONTENT_TYPE_LATEST  # the media type of :func:`exposition`
 
@@ -102,7 +102,7 @@ def _of_run(run: RecordedRun, sums: Mapping[str, float]) -> Iterator[Metric]:
         yield from _of_budget(run.policy, sums.get("spent", 0.0))
 
 
-def _of_rounds(rounds: list[dict[str, Any]]) -> Iterator[Metric]:
+def _of_rounds(rounds: list[Row]) -> Iterator[Metric]:
     last = rounds[-1]
     for column, (name, text) in _LAST.items():
         values = (r.get(column) for r in (rounds if column in _EVALUATED else rounds[-1:]))

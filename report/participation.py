@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.report.chart import HEIGHT, Chart, colour, curve, layout, swatch, text, whole
+from aoi_fl.report.chart import HEIGHT, Chart, Layout, colour, curve, layout, swatch, text, whole
 from aoi_fl.report.runs import ABSENT, FORCED, LOST, STALE, TOOK_PART, RecordedRun
 from aoi_fl.report.seeds import Setting
+from aoi_fl.science.types import Ints
 
 MOST_POINTS = 1000
 _MOST_CLIENTS, _MOST_ROUNDS, _MOST_NAMES = 250, 1000, 40
@@ -18,7 +19,7 @@ _AROUND = 90  # pixels of a heat map's axis and legend
 _LINE, _NARROW = 12, 330  # pixels: the height of a row's name, and the room for all names on a narrow screen
 
 
-def spread(n: int, most: int) -> NDArray[np.int64]:
+def spread(n: int, most: int) -> Ints:
     """Return at most ``most`` of the numbers 0 … n-1, evenly spaced, with both ends."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
@@ -33,7 +34,7 @@ def clients_by_rounds(
         note += f" {len(clients)} of the {run.size} clients are drawn, evenly spaced by number."
     if len(numbers) < len(run.numbers):
         note += f" The latest {len(numbers)} rounds are drawn."
-    axis: dict[str, Any] = {"showgrid": False, "range": [clients[-1] + 0.5, -0.5], "tickformat": "d"}
+    axis: Layout = {"showgrid": False, "range": [clients[-1] + 0.5, -0.5], "tickformat": "d"}
     height = HEIGHT - _AROUND if several else int(np.clip(14 * len(clients), 160, 480))
     if run.named and len(clients) <= _MOST_NAMES:
         named = clients[:: -(-_LINE * len(clients) // min(height, _NARROW))]
@@ -92,9 +93,9 @@ def refreshes(runs: Sequence[RecordedRun]) -> str:
     return " Under a budget, a turn is a refresh of the data." if any(r.budgeted for r in runs) else ""
 
 
-def _list(clients: NDArray[np.int64], most: int = 40) -> str:
-    listed = ", ".join(map(str, clients[:most].tolist()))
-    return f"{listed}, … ({len(clients)} in all)" if len(clients) > most else listed
+def _list(clients: Ints) -> str:
+    listed = ", ".join(map(str, clients[:_MOST_NAMES].tolist()))
+    return f"{listed}, … ({len(clients)} in all)" if len(clients) > _MOST_NAMES else listed
 
 
 def counts(settings: Sequence[Setting]) -> Chart | None:
@@ -113,7 +114,7 @@ def counts(settings: Sequence[Setting]) -> Chart | None:
             most.append(int(count.max()))
         named = list(map(run.name, busiest))
         alone = len(played) == 1
-        more: dict[str, Any] = {}
+        more: Layout = {}
         if alone:
             more = {"customdata": [text(name) for name in named], "meta": {"clients": busiest}}
         hover = "client %{customdata}: %{y} rounds" if alone else "rank %{x}: %{y:.4g} rounds"

@@ -27,7 +27,7 @@ class Quantity:
     column : its name in tables, or ""
     title : its name on pages, or ""
     source : its value for a run, or None: a function, an attribute with points between names, or "sum of COLUMN",
-        "mean of …", "most of …" over the rounds that have a value in a column of ``rounds``
+        "mean of …", "least of …", "most of …" over the rounds that have a value in a column of ``rounds``
     show : the value as text
     """
 
@@ -76,7 +76,7 @@ def _worst(setting: Setting) -> str:
     return setting.measure.listed(dict(islice(worst_tenth(setting.runs).items(), _NAMED)))
 
 
-def quantities(further: Sequence[LedgerMeasure] = ()) -> list[Quantity]:
+def quantities(further: Sequence[LedgerMeasure]) -> list[Quantity]:
     """Return all quantities in reading order; ``further`` are measures of an app's own."""
     return [
         Quantity("", "rounds recorded", lambda run: len(run.rounds)),
@@ -92,10 +92,10 @@ def by_title(title: str) -> Quantity:
 
 
 def _of_measure(one: LedgerMeasure) -> list[Quantity]:
-    best = f"best {one.name}" if one in JUDGES else ""
+    best, reduce = f"best {one.name}" if one in JUDGES else "", "least" if one.least else "most"
     return [
         Quantity(one.column, f"{one.name} at the end", one.end, one.show),
-        Quantity(f"best_{one.column.removeprefix('test_')}", best, one.best, one.show),
+        Quantity(f"best_{one.column.removeprefix('test_')}", best, f"{reduce} of {one.column}", one.show),
         Quantity("", best and f"round of the {best}", one.best_round),
     ]
 
@@ -128,7 +128,7 @@ def _hours(seconds: float) -> str:
     return three(seconds / 3600)
 
 
-_REDUCE: dict[str, Callable[[Any], Any]] = {"sum": np.nansum, "mean": np.nanmean, "most": np.nanmax}
+_REDUCE: dict[str, Callable[[Any], Any]] = {"sum": np.nansum, "mean": np.nanmean, "least": np.nanmin, "most": np.nanmax}
 _NAMED = 10  # clients of the worst tenth that a page names
 _QUANTITIES = [
     Quantity("", "rounds whose test loss is not a number", lambda run: run.diverged or None),

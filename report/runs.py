@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,15 @@ from aoi_fl.science.load import LoadMetrics, measure
 from aoi_fl.science.names import Ageing
 from aoi_fl.science.objective import lagrangian_floor
 from aoi_fl.science.rule import IntervalLaw
+from aoi_fl.science.types import Floats, Ints
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import About, Row
 
 DROPPED = ("failed", "late", "refused")
 PRODUCED = ("trained", "refused")  # the client trained, even if its reply was dropped
 
 _MOST_CLIENTS = 1_000_000  # as many as a run may have
-_TABLES = ("clients", "rounds", "participations")
 
 ABSENT, STALE, TOOK_PART, FORCED, LOST = range(5)
 
@@ -52,10 +54,10 @@ class RecordedRun:
     """
 
     label: str
-    about: dict[str, Any]
-    clients: list[dict[str, Any]]
-    rounds: list[dict[str, Any]]
-    participations: list[dict[str, Any]]
+    about: About
+    clients: list[Row]
+    rounds: list[Row]
+    participations: list[Row]
 
     @property
     def config(self) -> dict[str, Any]:
@@ -104,7 +106,7 @@ class RecordedRun:
         return not self.rounds or not self.size
 
     @property
-    def dropped(self) -> list[dict[str, Any]]:
+    def dropped(self) -> list[Row]:
         """The participations that failed, came late or were refused."""
         return [row for row in self.participations if row["outcome"] in DROPPED]
 
@@ -127,15 +129,13 @@ class RecordedRun:
         return any(name != str(client) for client, name in self._names.items())
 
     @cached_property
-    def numbers(self) -> NDArray[np.int64]:
+    def numbers(self) -> Ints:
         """(R,) int64: the recorded rounds, ascending."""
         return np.array([row["round"] for row in self.rounds], dtype=np.int64)
 
-    def column(self, field: str) -> NDArray[np.float64]:
+    def column(self, field: str) -> Floats:
         """Return (R,) float64: a column of ``rounds``, with NaN for missing values."""
-        return np.array(
-            [np.nan if (value := row.get(field)) is None else value for row in self.rounds], dtype=np.float64
-        )
+        return np.array([row.get(field) for row in self.rounds], dtype=np.float64)
 
     @cached_property
     def history(self) -> History:
@@ -174,7 +174,7 @@ class RecordedRun:
         return in_time(self.rounds, self.participations, self.size)
 
     @property
-    def _joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _joined(self) -> tuple[Ints, Ints]:
         """The first round of each client and the age of its data then, two (n,) arrays."""
         since, ages = np.ones(self.size, dtype=np.int64), np.zeros(self.size, dtype=np.int64)
         for row in self.clients:
@@ -189,32 +189,25 @@ class RecordedRun:
         grid[[row["client"] for row in taking], self._places(taking)] = list(map(self._part, taking))
         return grid
 
-    def _places(self, rows: Sequence[dict[str, Any]]) -> NDArray[np.int64]:
+    def _places(self, rows: Sequence[Row]) -> Ints:
         return np.searchsorted(self.numbers, [row["round"] for row in rows])
 
-    def _part(self, row: dict[str, Any]) -> int:
+    def _part(self, row: Row) -> int:
         if row["outcome"] in DROPPED:
             return LOST
         if row["forced"]:
             return FORCED
         return STALE if self.budgeted and not row["refreshed"] else TOOK_PART
 
-    def ages(self) -> NDArray[np.float64]:
+    def ages(self) -> Floats:
         """Return (n, R) float64: data ages Δ after each round's refreshes; NaN before joining.
 
         Objective P2 of Xu et al. (2024) averages these ages.
         """
         since, first = self._joined
-        refreshed = np.zeros((self.size, len(self.rounds)), dtype=bool)
-        clients, rounds, _ = self.history.by_client
-        refreshed[clients, rounds - 1] = True
-        ages = np.full(refreshed.shape, np.nan)
-        age = first.astype(np.float64)
-        for i, number in enumerate(self.numbers):
-            age = np.where(refreshed[:, i], 0.0, age + 1)
-            age = np.where(since > number, first, age)
-            ages[:, i] = np.where(since > number, np.nan, age)
-        return ages
+        ages = np.array([after.astype(np.float64) for after in islice(self.history.ages(), 1, None)]).T
+        joined = self.numbers - since[:, np.newaxis] + 1  # rounds with the client so far
+        return np.where(joined > 0, np.minimum(ages, first[:, np.newaxis] + joined), np.nan)
 
     @cached_property
     def estimated(self) -> dict[int, float]:
@@ -222,7 +215,7 @@ class RecordedRun:
         return {row["client"]: row["sensitivity"] for row in self.participations if row.get("sensitivity") is not None}
 
     @cached_property
-    def worth(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    def worth(self) -> tuple[Floats, Floats] | None:
         """(n,) payments p and (n,) sensitivities φ under a budget, or None if a client lacks one.
 
         The sensitivities are the declared ones or, if the server estimates them, its last estimates. The result is also
@@ -236,13 +229,10 @@ class RecordedRun:
             for row in self.clients
             if (row["since"] or 1) <= 1
         }
-        pairs = [declared.get(client, (None, None)) for client in range(self.size)]
-        if any(None in pair for pair in pairs):
-            return None
-        payments, sensitivities = np.array(pairs, dtype=np.float64).T
-        return payments, sensitivities
+        pairs = np.array([declared.get(client, (None, None)) for client in range(self.size)], dtype=np.float64)
+        return None if np.isnan(pairs).any() else (pairs[:, 0], pairs[:, 1])
 
-    def objective(self, ageing: Ageing = "linear") -> NDArray[np.float64] | None:
+    def objective(self, ageing: Ageing = "linear") -> Floats | None:
         """Return (R,) P2 over rounds 1 … t for each t, from the ages after refreshes, or None as for ``worth``.
 
         With another cost of ageing it is that cost's objective (:mod:`aoi_fl.science.objective`).
@@ -252,7 +242,7 @@ class RecordedRun:
         cost = self.worth[1] @ ageing_cost(ageing)(np.nan_to_num(self.ages())) / self.size
         return np.asarray(np.cumsum(cost) / np.arange(1, len(cost) + 1))
 
-    def floor(self) -> NDArray[np.float64] | None:
+    def floor(self) -> Floats | None:
         """Return (R,) the floor of P2 over as many rounds as are complete, or None as for ``worth``."""
         if self.worth is None:
             return None
@@ -271,8 +261,8 @@ def load(folder: Path, label: str) -> RecordedRun:
         return read(folder, label)
 
 
-def read(folder: Path, label: str, last: int | None = None) -> RecordedRun:
-    """Read a run, or only its ``last`` rounds with the participations of the last one.
+def read(folder: Path, label: str, last: int = -1) -> RecordedRun:
+    """Read a run, or only its ``last`` rounds with the participations of the last one, and no clients.
 
     Raises
     ------
@@ -283,10 +273,11 @@ def read(folder: Path, label: str, last: int | None = None) -> RecordedRun:
     about = ledger.read_run(path)
     if about:
         about["status"] = status(folder, about)
-    tables = [ledger.read(path, table) for table in _TABLES] if last is None else _latest(path, last)
-    clients, rounds, parts = map(check, _TABLES, tables)
-    check_run(about)
+    rounds = check("rounds", ledger.read(path, "rounds", last=last))
     end = rounds[-1]["round"] if rounds else 0
+    clients, since = (check("clients", ledger.read(path, "clients")), 0) if last < 0 else ([], end - 1)
+    parts = check("participations", ledger.read(path, "participations", since))
+    check_run(about)
     rounds = [row.pop("metrics") | row for row in rounds]
     run = RecordedRun(readable(label), about, clients, rounds, [row for row in parts if row["round"] <= end])
     lacking = {row["round"] for row in run.participations} - {row["round"] for row in rounds}
@@ -296,11 +287,6 @@ def read(folder: Path, label: str, last: int | None = None) -> RecordedRun:
     if not 0 <= least <= run.size <= _MOST_CLIENTS:
         raise ValueError(f"its clients go from {least} to {run.size - 1}")
     return run
-
-
-def _latest(path: Path, count: int) -> list[list[dict[str, Any]]]:
-    rounds = ledger.last_rounds(path, count)
-    return [[], rounds, ledger.read_round(path, rounds[-1]["round"]) if rounds else []]
 
 
 def readable(name: str) -> str:

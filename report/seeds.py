@@ -1,13 +1,12 @@
 """Settings, which are groups of runs with different seeds, with means and intervals."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from aoi_fl.config.policies import KEYS, REGISTRY, is_policy
+from aoi_fl.config.policies import KEYS, REGISTRY, Keys, is_policy
 from aoi_fl.report.judging import quantile
 from aoi_fl.report.measure import LedgerMeasure, judge
 from aoi_fl.report.provenance import OF_THE_MACHINE, public
@@ -117,7 +116,7 @@ def settings(runs: Sequence[RecordedRun]) -> list[Setting]:
     return [Setting(label, tuple(together)) for label, together in zip(labels, kept, strict=True)]
 
 
-def factors(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+def factors(configs: Sequence[Keys]) -> list[str]:
     """Return the keys in which configurations differ, except seed and keys set by the policy."""
     keys = sorted(set().union(*configs) - set(OF_THE_RUN), key=lambda key: (key != "policy", key))
 
@@ -129,7 +128,7 @@ def factors(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     return [key for key in differing if key not in follow] or ["policy"]
 
 
-def named(config: Mapping[str, Any], keys: Sequence[str]) -> str:
+def named(config: Keys, keys: Sequence[str]) -> str:
     """Return a configuration's name from the values of the keys that its policy uses."""
     policy = str(config.get("policy"))
     used = [k for k in keys if k in config and (k not in KEYS or not is_policy(policy) or k in REGISTRY[policy].keys)]

@@ -56,7 +56,12 @@ class RunList:
 
     def glances(self) -> list[Glance]:
         """Return a summary of each run."""
-        return [self._glance(name, folder) for name, folder in self.places().items()]
+        for name, folder in (places := self.places()).items():
+            written = _written(folder)
+            when, seen = self._seen.get(name, (None, None))
+            if seen is None or when != written or seen.state.name in ("running", "stalled", "waiting"):
+                self._seen[name] = (written, replace(glance(folder), name=name, run=None))
+        return [self._seen[name][1] for name in places]
 
     def comparisons(self) -> list[Compared]:
         """Return the comparisons whose table and page lie beside the runs, the latest first."""
@@ -82,14 +87,6 @@ class RunList:
         if name not in self._lives:
             self._lives[name] = Live(str(self.place(name)))
         return self._lives[name]
-
-    def _glance(self, name: str, folder: Path) -> Glance:
-        written = _written(folder)
-        when, seen = self._seen.get(name, (None, None))
-        if seen is None or when != written or seen.state.name in ("running", "stalled", "waiting"):
-            seen = replace(glance(folder), name=name, run=None)
-            self._seen[name] = (written, seen)
-        return seen
 
 
 def _written(folder: Path) -> float:

@@ -13,13 +13,13 @@ A live page shows *waiting* without a ledger, and *unreadable* with a damaged on
 import statistics
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER, is_played
+from aoi_fl.server.ledger import About, Row
 
 STATES = ("running", "stalled", "interrupted", "stopped", "failed", "completed", "waiting", "unreadable")
 RED = ("stalled", "interrupted", "stopped", "failed", "unreadable")
@@ -47,7 +47,7 @@ class RunStatus:
         return self.name.capitalize() + (f": {self.detail}" if self.detail else "")
 
 
-def status(folder: Path, about: Mapping[str, Any]) -> str:
+def status(folder: Path, about: About) -> str:
     """Return a run's status by its ledger; a running run without a process is interrupted.
 
     Parameters
@@ -63,7 +63,7 @@ def status(folder: Path, about: Mapping[str, Any]) -> str:
     return recorded if isinstance(recorded, str) and recorded in STATES else "unknown"
 
 
-def tell(about: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> RunStatus:
+def tell(about: About, rounds: Sequence[Row]) -> RunStatus:
     """Return a run's state by rows of its ledger.
 
     Parameters
@@ -87,7 +87,7 @@ def tell(about: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> RunSt
     return replace(state, detail="; ".join((state.detail, *shown)))
 
 
-def judge(rounds: Sequence[Mapping[str, Any]], since: float | None, now: float) -> RunStatus:
+def judge(rounds: Sequence[Row], since: float | None, now: float) -> RunStatus:
     """Return the state of a run with a process, running or stalled.
 
     Parameters

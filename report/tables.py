@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Literal, get_args
 
@@ -17,8 +17,8 @@ from aoi_fl.report.provenance import public
 from aoi_fl.report.quantities import quantities
 from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import factors, named, settings
+from aoi_fl.server.ledger import Row
 
-Row = dict[str, Any]
 Kind = Literal["summary", "rounds", "participations", "clients"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 # The columns of a table of settings: the field of `numbers`, its heading, digits, and a factor.
@@ -86,7 +86,7 @@ def table(runs: Sequence[RecordedRun], kind: Kind) -> list[Row]:
     return [{name: value for name, value in row.items() if name in kept} for row in rows]
 
 
-def to_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+def to_csv(rows: Sequence[Row]) -> bytes:
     """Return a table as CSV in UTF-8; missing values are empty cells, and no text is a formula."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(chain(*rows))), lineterminator="\n")
@@ -101,17 +101,16 @@ def to_latex(runs: Sequence[RecordedRun]) -> bytes:
     """Return a LaTeX table for ``booktabs`` with a row per setting in the given order: mean ± deviation of seeds."""
     groups = settings(runs)
     keys = factors([setting.first.config for setting in groups])
+    found = [[numbers(run) for run in one.runs] for one in groups]
     names = [one.label if len(one.runs) > 1 else named(one.first.config, keys) for one in groups]
-    found = [(name, [numbers(run) for run in one.runs]) for name, one in zip(names, groups, strict=True)]
-    kept = [c for c in _LATEX if any(row[c[0]] is not None for _, rows in found for row in rows)]
-    lines = [
-        [name.translate(_SPECIAL), *(_cell([row[c[0]] for row in rows], c[2], c[3]) for c in kept)]
-        for name, rows in found
-    ]
-    counts = sorted({len(rows) for _, rows in found})
+    columns = {"Setting": [name.translate(_SPECIAL) for name in names]}
+    for field, heading, digits, factor in _LATEX:
+        if any(cells := [[factor * row[field] for row in rows if row[field] is not None] for rows in found]):
+            columns[heading] = [_cell(values, digits) for values in cells]
+    counts = sorted({len(rows) for rows in found})
     seeds = f"{'--'.join(map(str, (counts[0], counts[-1])[: len(counts)]))} seeds"
     note = f"Mean $\\pm$ standard deviation of {seeds}." if counts[-1] > 1 else ""
-    return latex(["Setting", *(c[1] for c in kept)], lines, "l" + "r" * len(kept), note)
+    return latex([*columns], [*zip(*columns.values(), strict=True)], "l" + "r" * (len(columns) - 1), note)
 
 
 def latex(columns: Sequence[str], rows: Sequence[Sequence[str]], form: str, note: str) -> bytes:
@@ -126,9 +125,8 @@ def escaped(text: str) -> str:
     return re.sub(r"(?<![\w.])[-+](?=\d)", r"$\g<0>$", text.translate(_SPECIAL))
 
 
-def _cell(values: Sequence[float | None], digits: int, factor: float) -> str:
-    known = [factor * value for value in values if value is not None]
-    if not known:
+def _cell(values: Sequence[float], digits: int) -> str:
+    if not values:
         return "--"
-    mean = f"{np.mean(known):.{digits}f}"
-    return mean if len(known) < 2 else f"${mean} \\pm {np.std(known, ddof=1):.{digits}f}$"
+    mean = f"{np.mean(values):.{digits}f}"
+    return mean if len(values) < 2 else f"${mean} \\pm {np.std(values, ddof=1):.{digits}f}$"

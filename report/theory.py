@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from aoi_fl.config.policies import Keys
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import check_rates, equal_rates
@@ -17,7 +18,7 @@ _STEADY = (None, "", "always")  # clocks with all clients available
 _LONGEST_WAIT = 10**6  # rounds: the distribution of a rarer client would be too long
 
 
-def law(policy: Mapping[str, Any], config: Mapping[str, Any], size: int) -> IntervalLaw | None:
+def law(policy: Mapping[str, Any], config: Keys, size: int) -> IntervalLaw | None:
     """Return the theoretical distribution of X of a run of n clients; None for a policy without one.
 
     Random selection of k out of n is geometric in X with rate k/n (Javani & Wang 2024, eq. 5), for one client the same

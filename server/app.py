@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -166,7 +166,7 @@ def _is_complete(folder: Path) -> bool:
 
 def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> None:
     config, task = run.config, run.task
-    keys, evaluate = config.flat(), _central_evaluation(task, config, ledger, lambda: strategy.ending)
+    keys = config.flat()
     if not config.resume:  # simulated clients' states are in the run's folder, so they need no token
         ledger.note(begun=secrets.token_hex(8), token=secrets.token_hex(8) if uploads(grid) else None)
     resume, model, checkpoints = take_up(folder, ledger)
@@ -193,6 +193,18 @@ def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> Non
         tell(f"the run {folder.name} continues with round {resume.next_round}")
     else:
         ledger.note(**about, run=folder.name, config=settled(keys), policy=strategy.parameters())
+
+    def evaluate(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
+        if round_ % config.evaluate_every and not strategy.ending:
+            return None
+        loss, value = task.evaluate_test(from_record(arrays))
+        metrics = {"loss": loss, task.form.metric: value}
+        if round_ == 0:
+            ledger.note(**{f"initial_{name}": value for name, value in metrics.items()})
+            size = sum(array.nbytes for array in from_record(arrays).values())
+            ledger.note(test_examples=len(task.data.test_y), yardstick=task.data.yardstick, model_bytes=size)
+        return MetricRecord({**metrics})
+
     form = ConfigRecord(
         {
             "data-shape": list(task.form.shape),
@@ -229,20 +241,3 @@ def _without_traceback(record: logging.LogRecord) -> bool:
     if record.exc_info and isinstance(record.exc_info[1], AoiError):
         record.msg, record.args, record.exc_info = str(record.exc_info[1]), (), None
     return True
-
-
-def _central_evaluation(
-    task: Task, config: RunConfig, ledger: Ledger, ending: Callable[[], bool]
-) -> Callable[[int, ArrayRecord], MetricRecord | None]:
-    def evaluate(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
-        if round_ % config.evaluate_every and not ending():
-            return None
-        loss, value = task.evaluate_test(from_record(arrays))
-        metrics = {"loss": loss, task.form.metric: value}
-        if round_ == 0:
-            ledger.note(**{f"initial_{name}": value for name, value in metrics.items()})
-            size = sum(array.nbytes for array in from_record(arrays).values())
-            ledger.note(test_examples=len(task.data.test_y), yardstick=task.data.yardstick, model_bytes=size)
-        return MetricRecord({**metrics})
-
-    return evaluate

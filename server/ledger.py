@@ -33,14 +33,20 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from aoi_fl.config.policies import Keys
 from aoi_fl.protocol.records import NO_COLUMNS, ClientRecord, Participation, RoundRecord
 from aoi_fl.science.errors import ConfigError, StorageError
+
+Row: TypeAlias = dict[str, Any]
+"""A row of a table, by its columns."""
+About: TypeAlias = dict[str, Any]
+"""The table ``run`` by its keys."""
 
 _PART = [f.name for f in fields(Participation)]
 _TABLES = {
@@ -102,7 +108,7 @@ def ending(stopped: str | None, error: BaseException | None, complete: str | Non
     return {"status": "stopped" if stopped else "completed", "reason": stopped or complete}
 
 
-def planned(config: Mapping[str, Any]) -> int | None:
+def planned(config: Keys) -> int | None:
     """Return a configuration's number of rounds; None if simulated time ends the run.
 
     Examples
@@ -113,7 +119,7 @@ def planned(config: Mapping[str, Any]) -> int | None:
     return None if config.get("until") else config.get("num-server-rounds")
 
 
-def refused_clients(about: Mapping[str, Any]) -> list[str]:
+def refused_clients(about: About) -> list[str]:
     """Return the reasons why connected clients cannot join, from the ledger's ``run`` table."""
     nodes = about.get("nodes")
     refused = nodes.get("refused") if isinstance(nodes, dict) else None
@@ -172,9 +178,8 @@ class Ledger:
             _write(db, "clients", map(vars, clients))
 
     def add_round(self, record: RoundRecord) -> None:
-        """Add a finished round with its participations in one transaction; replace a repeated one."""
+        """Add a finished round with its participations in one transaction."""
         with self._transaction() as db:
-            db.execute("DELETE FROM participations WHERE round = ?", (record.round,))
             _write(db, "rounds", [vars(record) | {"metrics": json.dumps(record.metrics)}])
             _write(db, "participations", [{"round": record.round} | vars(part) for part in record.participations])
             notes = {} if record.nodes is None else {"nodes": asdict(record.nodes)}
@@ -197,24 +202,24 @@ class Ledger:
         self._db.close()
 
 
-def _write(db: sqlite3.Connection, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+def _write(db: sqlite3.Connection, table: str, rows: Iterable[Row]) -> None:
     columns = _TABLES[table]
     values = ", ".join(f":{column}" for column in columns)
     db.executemany(f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({values})", rows)
 
 
-def _write_notes(db: sqlite3.Connection, notes: Mapping[str, Any]) -> None:
+def _write_notes(db: sqlite3.Connection, notes: About) -> None:
     _write(db, "run", [{"key": key, "value": json.dumps(note)} for key, note in notes.items()])
 
 
-def read(path: Path, table: str, after: int = 0) -> list[dict[str, Any]]:
+def read(path: Path, table: str, after: int = 0, last: int = -1) -> list[Row]:
     """Return rows of ``rounds``, ``clients`` or ``participations`` as dicts, in order.
 
-    A run may write meanwhile. ``after`` skips the rows of all rounds up to that one.
+    A run may write meanwhile. ``after`` skips the rows of all rounds up to that one, ``last`` all but so many rows.
     """
-    orders = {"rounds": "round", "clients": "client", "participations": "round, client"}
+    orders = {"rounds": "round DESC", "clients": "client DESC", "participations": "round DESC, client DESC"}
     wanted, values = ("WHERE round > ?", [after]) if after else ("", [])
-    return _rows(path, table, f"SELECT * FROM {table} {wanted} ORDER BY {orders[table]}", *values)
+    return _rows(path, table, f"SELECT * FROM {table} {wanted} ORDER BY {orders[table]} LIMIT ?", *values, last)[::-1]
 
 
 def records(path: Path, after: int) -> list[RoundRecord]:
@@ -224,11 +229,6 @@ def records(path: Path, after: int) -> list[RoundRecord]:
     for row in read(path, "participations", after):
         parts.setdefault(row["round"], []).append(Participation(**{name: row[name] for name in _PART}))
     return [RoundRecord(**row, participations=parts.get(row["round"], [])) for row in rounds]
-
-
-def last_rounds(path: Path, number: int) -> list[dict[str, Any]]:
-    """Return the last ``number`` rows of ``rounds``, in order."""
-    return _rows(path, "rounds", "SELECT * FROM rounds ORDER BY round DESC LIMIT ?", number)[::-1]
 
 
 def progress(path: Path) -> tuple[int, int | None, float | None]:
@@ -257,7 +257,7 @@ def totals(path: Path) -> dict[str, float]:
         return of_rounds | {outcome: count for outcome, count in outcomes}
 
 
-def accounts(path: Path) -> list[dict[str, Any]]:
+def accounts(path: Path) -> list[Row]:
     """Return a row for each client, by number, with its totals over all rounds.
 
     A row has the columns of ``clients`` and ``took_part`` (number of trainings), ``last`` (round of the last one),
@@ -267,12 +267,7 @@ def accounts(path: Path) -> list[dict[str, Any]]:
     return _rows(path, "clients", _ACCOUNTS)
 
 
-def read_round(path: Path, number: int) -> list[dict[str, Any]]:
-    """Return the rows of ``participations`` of one round as dicts, by client."""
-    return _rows(path, "participations", "SELECT * FROM participations WHERE round = ? ORDER BY client", number)
-
-
-def read_run(path: Path) -> dict[str, Any]:
+def read_run(path: Path) -> About:
     """Return the ``run`` table as one dict, its JSON values decoded."""
     return {str(row["key"]): _decoded(row["value"]) for row in _rows(path, "run", "SELECT * FROM run")}
 
@@ -284,25 +279,21 @@ def _decoded(text: str) -> Any:
     return value
 
 
-def _rows(path: Path, table: str, query: str, *values: int) -> list[dict[str, Any]]:
-    """Return the rows that a query finds, each with every column of a table."""
-    with _reading(path) as db:
-        return list(_whole(table, path, db.execute(query, values)))
-
-
-def _whole(table: str, path: Path, rows: sqlite3.Cursor) -> Iterator[dict[str, Any]]:
-    """Yield rows with every column of a table; columns that an earlier version lacks are None.
+def _rows(path: Path, table: str, query: str, *values: int) -> list[Row]:
+    """Return the rows that a query finds, with every column of a table; those that an earlier version lacks are None.
 
     Raises DatabaseError if there are more rows than fit the file's size.
     """
-    columns = dict.fromkeys(_TABLES[table])
-    names = [name for name, *_ in rows.description]
-    most = sum(file.stat().st_size for file in _files(path)) // _SMALLEST_ROW
-    for i, row in enumerate(rows):
-        if i > most:
-            raise sqlite3.DatabaseError(f"{table} has more rows than the file has room for")
-        values = columns | dict(zip(names, row, strict=True))
-        yield values | {"metrics": _decoded(values["metrics"] or "{}")} if "metrics" in values else values
+    columns, found = dict.fromkeys(_TABLES[table]), list[Row]()
+    with _reading(path) as db:
+        rows = db.execute(query, values)
+        names = [name for name, *_ in rows.description]
+        most = sum(file.stat().st_size for file in _files(path)) // _SMALLEST_ROW
+        for row in rows:
+            if len(found) > most:
+                raise sqlite3.DatabaseError(f"{table} has more rows than the file has room for")
+            found.append(columns | dict(zip(names, row, strict=True)))
+    return [row | {"metrics": _decoded(row["metrics"] or "{}")} if "metrics" in row else row for row in found]
 
 
 def _files(path: Path) -> list[Path]:

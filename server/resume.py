@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 from aoi_fl.config.fields import kebab
 from aoi_fl.config.run import RunConfig
@@ -13,12 +12,12 @@ from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.science.types import Arrays
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, STATES, only_player
-from aoi_fl.server.ledger import DAMAGE, Ledger, progress, read, read_run
+from aoi_fl.server.ledger import DAMAGE, About, Ledger, progress, read, read_run
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources
 from aoi_fl.strategies.plan import Resume
 
 
-def recorded_run(folder: Path) -> dict[str, Any]:
+def recorded_run(folder: Path) -> About:
     """Return the run of a ledger: configuration, status and more.
 
     Raises

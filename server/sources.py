@@ -6,6 +6,7 @@ from typing import Any
 
 from aoi_fl.config.fields import kebab
 from aoi_fl.config.keys import TaskSettings
+from aoi_fl.config.policies import Keys
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.task import OWN_DATA
 from aoi_fl.learning import data
@@ -15,6 +16,7 @@ from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.science.names import is_own
 from aoi_fl.server.folder import RATES_FILE
+from aoi_fl.server.ledger import About
 
 _HERE = ("resume", "run_name", "runs_dir", "data_dir", "model_dir")  # settings of the command that resumes a run
 _PLACES = ("runs-dir", "data-dir", "model-dir", "clients-file")
@@ -22,7 +24,7 @@ _PLACES = ("runs-dir", "data-dir", "model-dir", "clients-file")
 _DEALT = {"partition_source": PARTITION_FILE, "table_source": CLIENTS_FILE, "rates_source": RATES_FILE}
 
 
-def settled(values: Mapping[str, Any]) -> dict[str, Any]:
+def settled(values: Keys) -> dict[str, Any]:
     """Return run keys with absolute paths, so that a run can resume in any folder."""
     keys = dict(values)
     for key in _PLACES:
@@ -36,7 +38,7 @@ def settled(values: Mapping[str, Any]) -> dict[str, Any]:
     return keys
 
 
-def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
+def recorded_config(about: About, given: RunConfig) -> RunConfig:
     """Return the configuration of a run's start, with the folders of the present command.
 
     Clients read their part of the configuration from the command that resumes the run, so that part must agree.
@@ -59,7 +61,7 @@ def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
     return config
 
 
-def named_clients(keys: Mapping[str, Any]) -> dict[str, int]:
+def named_clients(keys: Keys) -> dict[str, int]:
     """Return ``num-clients`` if run keys name a column of clients and no number; else nothing."""
     name, client = (str(keys.get(key, "")) for key in ("dataset", "client-column"))
     if not client or "num-clients" in keys or not name.startswith(OWN_DATA):
@@ -83,7 +85,7 @@ def dealt_sources(folder: Path) -> dict[str, str]:
     return {key: present_digest([folder / name]) for key, name in _DEALT.items()}
 
 
-def check_unchanged(folder: Path, about: Mapping[str, Any], sources: Mapping[str, str], config: RunConfig) -> None:
+def check_unchanged(folder: Path, about: About, sources: Mapping[str, str], config: RunConfig) -> None:
     """Check that a run's files have not changed since its start.
 
     Parameters

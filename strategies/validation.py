@@ -15,7 +15,7 @@ from aoi_fl.protocol.arrays import model_key
 from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.measures import TRAINING, measured
 from aoi_fl.science.errors import printable
-from aoi_fl.science.types import AnyArray, Arrays
+from aoi_fl.science.types import Arrays
 
 R = TypeVar("R", bound=Record)
 _HEADER = 1024  # bytes that NumPy's file header may add to an array

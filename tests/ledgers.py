@@ -4,7 +4,11 @@ from contextlib import closing
 
 from aoi_fl.protocol.records import PHASES
 from aoi_fl.server.folder import LEDGER, MODEL
-from aoi_fl.server.ledger import Ledger, read
+from aoi_fl.server.ledger import Ledger, read, read_run
+
+
+def about_of(folder):
+    return read_run(folder / LEDGER)
 
 
 def rounds_of(folder):

@@ -70,11 +70,6 @@ class Workers:
             worker.process.join()
         shutil.rmtree(self._spool, ignore_errors=True)
 
-    @property
-    def pids(self) -> list[int]:
-        """The process ids of the workers."""
-        return [worker.process.pid for worker in self._workers if worker.process.pid is not None]
-
     def submit(self, message: Message, context: Context, expires: float) -> None:
         """Queue a message for the next free worker; it lapses after ``expires`` (monotonic seconds)."""
         i = message.metadata.message_id

@@ -8,13 +8,14 @@ Each import takes seconds, so a tool is imported when it is used::
 
 import importlib
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from flwr.app import ArrayRecord
 
 from aoi_fl.config.groups import TRACKERS
+from aoi_fl.config.policies import Keys
 from aoi_fl.protocol.records import ClientRecord, Observer, RoundRecord, RunObserver, State
 from aoi_fl.science.errors import ConfigError, check_choice, install
 from aoi_fl.server.tracking.base import Tracker
@@ -38,7 +39,7 @@ def check_installed(wanted: Sequence[str]) -> None:
 
 
 def tracker(
-    name: str, run: str, runs_dir: str | Path = "runs", config: Mapping[str, Any] | None = None, *, resume: bool = False
+    name: str, run: str, runs_dir: str | Path = "runs", config: Keys | None = None, *, resume: bool = False
 ) -> Tracker:
     """Return a tracker for a run; it writes into ``runs-dir/run``.
 

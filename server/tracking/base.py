@@ -8,14 +8,15 @@ from typing import Any, ClassVar
 
 from flwr.app import ArrayRecord
 
+from aoi_fl.config.policies import Keys
 from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.records import NO_COLUMNS, ClientRecord, RoundRecord, State
-from aoi_fl.server.ledger import ending
+from aoi_fl.server.ledger import Row, ending
 
 _NO_NUMBERS = ("round", "started", "metrics", *NO_COLUMNS)
 
 
-def numbers(row: Mapping[str, Any]) -> dict[str, float]:
+def numbers(row: Row) -> dict[str, float]:
     """Return a round's numbers by the names of :class:`aoi_fl.protocol.records.RoundRecord`.
 
     Examples
@@ -44,13 +45,11 @@ class Tracker(ABC):
     tool: ClassVar[str]
     files: ClassVar[tuple[str, ...]] = ()  # patterns of what the tool writes into the folder
 
-    def __init__(
-        self, name: str, folder: Path, config: Mapping[str, Any] | None = None, *, resume: bool = False
-    ) -> None:
+    def __init__(self, name: str, folder: Path, config: Keys | None = None, *, resume: bool = False) -> None:
         self.name, self.folder = name, folder.absolute()
         self._config, self._resume = dict(config or {}), resume
         self._last: int | None = None  # round, once the tool's run is open
-        self._missed: list[Mapping[str, Any]] = []
+        self._missed: list[Row] = []
 
     def run_begins(self, policy: dict[str, Any], rounds: int) -> None:
         """Open the tool's run, with the policy's parameters beside the configuration."""
@@ -59,7 +58,7 @@ class Tracker(ABC):
         for row in self._missed:
             self._safely(f"log round {row['round']}", self._log_once, row)
 
-    def catch_up(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def catch_up(self, rows: Iterable[Row]) -> None:
         """Take the ledger's rounds: :meth:`run_begins` logs those that the tool lacks."""
         self._missed = [*rows]
 
@@ -82,7 +81,7 @@ class Tracker(ABC):
         self.folder.mkdir(parents=True, exist_ok=True)
         self._last = self._begin()
 
-    def _log_once(self, row: Mapping[str, Any]) -> None:
+    def _log_once(self, row: Row) -> None:
         if self._last is None:  # it could not begin
             self._open()
         if row["round"] > (self._last or 0):

@@ -20,7 +20,7 @@ def test_a_terminal_without_a_character_shows_another():
 def test_names_are_taken_once_whatever_the_clock_says(tmp_path, monkeypatch):
     monkeypatch.setattr(folders.time, "strftime", lambda form: "20260101-000000")
 
-    def begin(_: int) -> str:
+    def begin(_):
         with run_folder(tmp_path / "runs", "", "random", "npz:/a/b.npz") as folder:
             make_run_folder(folder)
             return folder.name

@@ -1,20 +1,15 @@
 """``aoi init``: the app that it writes is played, with each policy, and what it cannot write is refused."""
 
-from pathlib import Path
-
 import pytest
 
 from aoi_fl.cli import scaffold
 from aoi_fl.config.run import RunConfig
 from aoi_fl.lab.benchmarks.processes import simulate
-from aoi_fl.server.folder import LEDGER
-from aoi_fl.server.ledger import read_run
 from aoi_fl.server.strategy import make_strategy
-from tests.ledgers import parts_of, rounds_of
+from tests.ledgers import about_of, parts_of, rounds_of
 from tests.processes import python
 from tests.refusals import refused
 
-ROOT = Path(__file__).parents[2]
 PLAY = """
 import importlib, sys
 for policy in sys.argv[1:]:
@@ -54,7 +49,7 @@ def test_every_policy_is_played_by_its_app(policies, tmp_path):
     for policy in policies:
         folder = tmp_path / "runs" / policy
         wanted = make_strategy(RunConfig.parse({"policy": policy, "num-clients": 10, "clients-per-round": 3}), "r")
-        assert read_run(folder / LEDGER)["policy"]["kind"] == wanted.parameters()["kind"]
+        assert about_of(folder)["policy"]["kind"] == wanted.parameters()["kind"]
         rounds, parts = rounds_of(folder), parts_of(folder)
         assert len(rounds) == 12 and rounds[-1]["test_accuracy"] > 0.8
         assert len({part["client"] for part in parts}) > 3 and 12 <= len(parts) <= 12 * 6

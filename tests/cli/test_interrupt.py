@@ -5,39 +5,37 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from aoi_fl.report.runs import load
-from aoi_fl.server.ledger import read_run
-from tests.ledgers import rounds_of
+from tests.ledgers import about_of, rounds_of
+from tests.processes import ROOT
 
-ROOT = Path(__file__).parents[2]
 AOI = (sys.executable, "-m", "aoi_fl.cli.start")
 RUN = (
     "run -cnum-clients=6 -cclients-per-round=3 -cmodel=lr -clocal-epochs=1 -crun-name=mine -cdevice=cpu -cpreset=papers"
 )
 
 
-def spawn(folder: Path, command: list[str]) -> "subprocess.Popen[str]":
+def spawn(folder, command):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
 
 
-def begin(folder: Path, line: str) -> "subprocess.Popen[str]":
+def begin(folder, line):
     return spawn(folder, [*AOI, *line.split()])
 
 
-def wait_for_round(process: "subprocess.Popen[str]", number: int) -> None:
+def wait_for_round(process, number):
     for line in process.stderr:
         if line.startswith("round ") and int(line.split()[1].split("/")[0]) >= number:
             return
     raise AssertionError("the run ended first")
 
 
-def interrupted(process: "subprocess.Popen[str]", number: int, status: int) -> str:
+def interrupted(process, number, status):
     """Ask a process to end, and return what it says then."""
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
@@ -55,13 +53,13 @@ def test_a_run_that_is_asked_to_end_is_interrupted_and_goes_on(number, status, t
     folder = tmp_path / "runs/mine"
     done = len(rounds_of(folder))
     assert err.endswith(f"\naoi: interrupted after round {done} of 100000. Go on with: aoi resume mine\n")
-    assert read_run(folder / "ledger.sqlite")["status"] == "interrupted" == load(folder, "mine").status
+    assert about_of(folder)["status"] == "interrupted" == load(folder, "mine").status
     again = begin(tmp_path, "resume mine")
     wait_for_round(again, done + 1)
     assert load(folder, "mine").status == "running"
     again.kill()  # now nobody can write that it was interrupted: nobody holding the folder tells
     again.communicate()
-    assert read_run(folder / "ledger.sqlite")["status"] == "running"
+    assert about_of(folder)["status"] == "running"
     assert load(folder, "mine").status == "interrupted"
 
 

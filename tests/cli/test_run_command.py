@@ -1,7 +1,6 @@
 """`aoi run`: from the command line to a ledger, and every mistake of a user to one paragraph and status 2."""
 
 import json
-from pathlib import Path
 
 import pytest
 from safetensors.numpy import load_file
@@ -13,8 +12,7 @@ from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.science.errors import NodesError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.engine.local_run import run_local
-from aoi_fl.server.ledger import read_run
-from tests.ledgers import clients_of, left_behind, parts_of, rounds_of
+from tests.ledgers import about_of, clients_of, left_behind, parts_of, rounds_of
 from tests.processes import ROOT, python
 from tests.server.interrupted import run_here
 from tests.strategies.test_own_policy import RULE
@@ -23,7 +21,7 @@ CLIENTS, PER_ROUND, ROUNDS = 6, 3, 3
 
 
 @pytest.fixture
-def keys() -> dict[str, object]:
+def keys():
     """Return the keys of a run that takes a moment."""
     return {
         "preset": "papers",
@@ -39,13 +37,13 @@ def keys() -> dict[str, object]:
     }
 
 
-def command(keys, *more: str) -> list[str]:
+def command(keys, *more):
     if keys.get("policy") in BUDGETED:  # which refuse what they do not use
         keys = {k: v for k, v in keys.items() if k != "clients-per-round"}
     return ["run", *[part for k, v in keys.items() for part in ("-c", f"{k}={v}")], *more]
 
 
-def selections(folder: Path) -> list[list[int]]:
+def selections(folder):
     rows = [p for p in parts_of(folder) if p["outcome"] == "trained"]
     return [[p["client"] for p in rows if p["round"] == r["round"]] for r in rounds_of(folder)]
 
@@ -59,7 +57,7 @@ def test_a_run_from_the_shell_leaves_ledger_model_and_states(keys, tmp_path):
     folder = tmp_path / "r"
     rounds = rounds_of(folder)
     assert [r["round"] for r in rounds] == [1, 2, 3] and told["test_accuracy"] == rounds[-1]["test_accuracy"]
-    assert read_run(folder / "ledger.sqlite")["config"]["clients-per-round"] == PER_ROUND
+    assert about_of(folder)["config"]["clients-per-round"] == PER_ROUND
     assert load_file(folder / "model.safetensors")
     assert [client["name"] for client in clients_of(folder)] == [f"client-{i}" for i in range(CLIENTS)]
     assert len(list((folder / "clients").glob("client-*.json"))) == CLIENTS
@@ -76,7 +74,7 @@ RATES = {"policy": "systematic", "rates": "given", "clients-file": "rates.csv", 
 def one_paragraph(refusal):
     """Return a function that runs a refused command, and looks for words in its one paragraph."""
 
-    def check(arguments: list[str], *words: str) -> None:
+    def check(arguments, *words):
         message = refusal(*arguments)
         assert message.count("aoi: ") == 1 and all(word in message for word in words), message
 
@@ -104,7 +102,7 @@ def test_a_rate_too_small_for_a_table_is_refused_early(aoi, one_paragraph, keys,
     """What the message asks for, a millionth or no table, is accepted."""
     two = keys | RATES | {"num-clients": 2, "clients-per-round": 1, "num-server-rounds": 1, "compensate": compensate}
 
-    def line(policy: str, rare: float) -> list[str]:
+    def line(policy, rare):
         (tmp_path / "rates.csv").write_text(f"name,rate\nclient-0,{1 - rare!r}\nclient-1,{rare!r}\n")
         return command(two | {"policy": policy, "run-name": f"{policy}-{rare}"})
 
@@ -129,15 +127,15 @@ def test_fewer_nodes_than_the_run_needs(keys, tmp_path, capfd):
     text = str(error.value)
     assert "4 clients are connected after 0.1 s" in text and "needs 6" in text
     assert "flwr run . --federation-config 'num-supernodes=6 client-resources-num-cpus=1'" in text
-    assert read_run(tmp_path / "r/ledger.sqlite")["status"] == "failed"
+    assert about_of(tmp_path / "r")["status"] == "failed"
     run_here(values)  # the name is free: nothing was played
-    assert read_run(tmp_path / "r/ledger.sqlite")["status"] == "completed"
+    assert about_of(tmp_path / "r")["status"] == "completed"
 
 
 # Both engines -------------------------------------------------------------------------------------------------------
 
 
-def differences(one: Path, two: Path) -> list[str]:
+def differences(one, two):
     first, second = left_behind(one), left_behind(two)
     return [f"{one.name}: {what}" for what, found in first.items() if found != second[what]]
 

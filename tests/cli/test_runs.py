@@ -21,7 +21,7 @@ ACCURACIES = {"sw-1": 0.5, "sw-2": 0.75, "other": 0.25}
 
 
 @pytest.fixture
-def runs(tmp_path) -> Path:
+def runs(tmp_path):
     """Record three runs of twelve rounds, in which four clients take part in turn."""
     for i, (name, accuracy) in enumerate(ACCURACIES.items()):
         config = {"policy": "random" if i < 2 else "oldest-age", "dataset": "npz:/home/me/a_b.npz", "seed": i + 1}

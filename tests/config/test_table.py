@@ -1,7 +1,5 @@
 """The table of run keys: one field a key, and everything that is written from it."""
 
-from pathlib import Path
-
 import pytest
 
 from aoi_fl.config import generate
@@ -9,8 +7,8 @@ from aoi_fl.config.fields import allowed, kebab
 from aoi_fl.config.groups import GROUPS
 from aoi_fl.config.policies import KEYS
 from aoi_fl.config.run import RunConfig
+from tests.processes import ROOT
 
-ROOT = Path(__file__).parents[2]
 TABLE = {key: field for group in GROUPS for key, field in group.table()}
 
 

@@ -1,19 +1,18 @@
 """Each metric of the alert rules is on the page."""
 
 import re
-from pathlib import Path
 
 import yaml
-from fastapi.testclient import TestClient
 
 import aoi_fl
 from aoi_fl.protocol.records import Nodes, RoundRecord
-from aoi_fl.report import site
 from aoi_fl.report.metrics import exposition
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import Ledger
+from tests.processes import ROOT
+from tests.report.recorded import browse
 
-ALERTS = Path(__file__).parents[2] / "deploy/alerts.yaml"
+ALERTS = ROOT / "deploy/alerts.yaml"
 
 
 def run_of_newcomers(folder):
@@ -36,7 +35,7 @@ def test_every_metric_of_a_rule_is_on_the_page(tmp_path):
 def test_a_cluster_page_has_health_and_the_newest_runs_numbers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs/new").mkdir(parents=True)
-    page = TestClient(site.application(None))
+    page = browse()
     assert page.get("/healthz").status_code == 200
     assert f'aoi_build_info{{version="{aoi_fl.__version__}"}} 1.0' in page.get("/metrics").text
     (tmp_path / "runs/.current").symlink_to("new")

@@ -10,9 +10,8 @@ from contextlib import closing
 import pytest
 
 from aoi_fl.docker import backup, pki
-from aoi_fl.server.folder import LEDGER, only_player
-from aoi_fl.server.ledger import read_run
-from tests.ledgers import noted
+from aoi_fl.server.folder import only_player
+from tests.ledgers import about_of, noted
 from tests.refusals import refused
 
 
@@ -60,7 +59,7 @@ def test_a_restored_cluster_is_the_saved_one(volumes, tmp_path):
     other = empty(tmp_path / "other")
     backup.restore(io.BytesIO(saved(volumes)), other)
     assert contents(other) == contents(volumes)
-    assert read_run(other / "runs/.current" / LEDGER)["status"] == "completed"
+    assert about_of(other / "runs/.current")["status"] == "completed"
     assert pki.make_all(other / "pki") == []  # authority, certificate and secret are the saved ones
 
 

@@ -35,10 +35,9 @@ from aoi_fl.flower.calls import CallError
 from aoi_fl.flower.control import ControlApi, NodeState
 from aoi_fl.science.errors import AoiError, NodesError
 from aoi_fl.server.folder import DEALT, deal
-from tests.processes import python
+from tests.processes import ROOT, python
 from tests.refusals import refused
 
-ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 FIXED = {"runs-dir", "data-dir", "model-dir"}  # the image's own folders; the volumes are AOI_RUNS and AOI_DATA
 
@@ -226,10 +225,18 @@ def test_clients_spread_over_the_gpus(tmp_path, monkeypatch, slot, expected):
 
 
 class Registry:
-    """Stands in for the SuperLink: knows the nodes that it is given, and the names of registered keys."""
+    """Stands in for the SuperLink: knows the nodes that it is given, and the names of registered keys.
 
-    def __init__(self, *nodes):
-        self.known, self.names, self.gone = list(nodes), [], []
+    It first lets so many questions about runs go unanswered.
+    """
+
+    def __init__(self, *nodes, silent=0):
+        self.known, self.names, self.gone, self.silent = list(nodes), [], [], silent
+
+    def runs(self):
+        self.silent -= 1
+        if self.silent >= 0:
+            raise CallError("away")
 
     def nodes(self):
         return self.known
@@ -471,27 +478,12 @@ def command(monkeypatch, *arguments):
     return int(str(end.value.code))
 
 
-class Absent:
-    """Stands in for a SuperLink that answers from the third time on, and lists two clients."""
-
-    def __init__(self, silent=2):
-        self.silent = silent
-
-    def runs(self):
-        self.silent -= 1
-        if self.silent >= 0:
-            raise CallError("away")
-
-    def nodes(self):
-        return [NodeState(number, b"%d" % number, "online") for number in (1, 2)]
-
-
 def test_a_restarting_superlink_is_waited_for(monkeypatch):
     monkeypatch.setattr(arrivals, "LOOK", 0.01)
-    arrivals.await_superlink(ClusterNodes(there := Absent()), 30)
+    arrivals.await_superlink(ClusterNodes(there := Registry(silent=2)), 30)
     assert there.silent == -1
     with pytest.raises(AoiError, match=r"the SuperLink has not answered for 0\.1 s \(AOI_JOIN_TIMEOUT\)"):
-        arrivals.await_superlink(ClusterNodes(Absent(10**9)), 0.1)
+        arrivals.await_superlink(ClusterNodes(Registry(silent=10**9)), 0.1)
 
 
 def test_a_run_waits_for_its_first_client_containers_however_late_these_start(monkeypatch):
@@ -507,7 +499,7 @@ def test_a_run_waits_for_its_first_client_containers_however_late_these_start(mo
 
 def test_a_new_run_waits_for_all_and_a_resumed_one_for_some(monkeypatch, tmp_path):
     monkeypatch.setattr(arrivals, "LOOK", 0.01)
-    nodes = ClusterNodes(Absent(), tmp_path)
+    nodes = ClusterNodes(Registry(NodeState(1, b"1", "online"), NodeState(2, b"2", "online")), tmp_path)
     arrivals.await_clients(nodes, 2, least=2, seconds=30)
     arrivals.await_clients(nodes, 4, least=1, seconds=0.1)
     (tmp_path / "client-9.pub").touch()

@@ -1,14 +1,13 @@
 """The manifests of Kubernetes start what compose.yaml starts, with no more rights (.ci/manifests checks their form)."""
 
 import shlex
-from pathlib import Path
 
 import pytest
 import yaml
 
 from aoi_fl.docker import settings
+from tests.processes import ROOT
 
-ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "deploy/kubernetes"
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
 COMPOSE.pop("backup")  # a cluster of Kubernetes has its own snapshots of volumes

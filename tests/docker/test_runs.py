@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,9 @@ from aoi_fl.docker.runs import Runs, Ticket, waiting
 from aoi_fl.flower.control import RunState
 from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.science.errors import AoiError
-from aoi_fl.server.folder import LEDGER, only_player
-from aoi_fl.server.ledger import read_run
+from aoi_fl.server.folder import only_player
+from tests.ledgers import about_of
+from tests.processes import ROOT
 from tests.refusals import refused
 from tests.report.recorded import record
 
@@ -82,7 +82,7 @@ def test_a_stopped_run_can_continue_and_stops_once(tmp_path):
     folder = make_run(tmp_path / "long", "running", 1)
     cluster = Runs(Superlink(n1="running"), tmp_path)
     assert cluster.stop("long") == 2
-    assert read_run(folder / LEDGER)["status"] == "stopped"
+    assert about_of(folder)["status"] == "stopped"
     with refused("run", "long", "stopped"):
         cluster.stop("long")
     cluster.check_resumable("long")
@@ -201,7 +201,7 @@ def test_a_stopped_place_in_the_queue_never_starts(tmp_path):
     ],
 )
 def test_a_wrong_setting_ends_before_the_cluster_starts(variable, value, key, monkeypatch):
-    monkeypatch.setattr(settings, "APP", Path(__file__).parents[2])
+    monkeypatch.setattr(settings, "APP", ROOT)
     with refused(key):
         settings.check({variable: value})
     settings.check({"AOI_CLIENTS_PER_ROUND": "8"})  # `--scale client=8` may follow

@@ -17,8 +17,7 @@ from aoi_fl.report.summary_card import glance
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
-from aoi_fl.server.ledger import read_run
-from tests.ledgers import clients_of, parts_of, rounds_of
+from tests.ledgers import about_of, clients_of, parts_of, rounds_of
 from tests.server.interrupted import run_here
 
 ROUNDS = 8
@@ -97,7 +96,7 @@ def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
     assert [row["round"] for row in rounds if row["test_accuracy"] is not None] == [len(rounds)]
     spent = sum(row["spent"] for row in rounds)
     assert 105 - table.payments.min() < spent <= 105
-    about = read_run(folder / "ledger.sqlite")
+    about = about_of(folder)
     words = f"is left of the total budget of 105, and the smallest payment is {table.payments.min():g} (total-budget)"
     assert about["status"] == "completed" and words in about["reason"] and words in caplog.text
     assert glance(folder).state.sentence == f"Completed: {about['reason']}"

@@ -14,11 +14,10 @@ from aoi_fl.lab.simulated_time.devices import DeviceTrace, without_loading
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.engine.local_run import run_local
-from aoi_fl.server.folder import LEDGER, MODEL
-from aoi_fl.server.ledger import read_run
+from aoi_fl.server.folder import MODEL
 from aoi_fl.strategies.round.exchange import Exchange
 from tests.fakes import ToyApp, availability, unchanged, zeros
-from tests.ledgers import parts_of, rounds_of
+from tests.ledgers import about_of, parts_of, rounds_of
 from tests.refusals import refused
 from tests.server.interrupted import run_here
 
@@ -160,7 +159,7 @@ def test_a_simulated_run_ends_in_time(tmp_path):
     assert rounds[-2]["clock"] < 120.0 <= rounds[-1]["clock"]
     evaluated = [row["round"] for row in rounds if row["test_accuracy"] is not None]
     assert evaluated == sorted({*range(4, len(rounds) + 1, 4), len(rounds)})
-    assert read_run(run / LEDGER)["status"] == "completed"
+    assert about_of(run)["status"] == "completed"
     parts = parts_of(run)
     assert all(part["device_seconds"] > 0 for part in parts)
     for part in parts:

@@ -27,8 +27,8 @@ from aoi_fl.server.observe import Recorder
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from tests.fakes import zeros
 from tests.ledgers import left_behind, parts_of, rounds_of
+from tests.processes import ROOT
 
-ROOT = Path(__file__).parents[2]
 UNRULY = ROOT / "tests/apps/unruly"
 MEMORY = 1 << 30
 # The villain is the first client, behind whom ordered replies queue. What it does, and what becomes known of it.
@@ -62,6 +62,10 @@ def wait_until(condition, seconds):
     return met
 
 
+def pids_of(workers):
+    return [worker.process.pid for worker in workers._workers]
+
+
 def worked(home):
     return {int(path.name[7:]) for path in (home / "notes").glob("worker-*")}
 
@@ -72,8 +76,8 @@ class Tell(Recorder):
     def round_done(self, record, *rest):
         super().round_done(record, *rest)
         if self.misdeeds.get(record.round) == "hang":
-            assert wait_until(lambda: self.workers.pids != self.before, 30)
-        self.before = self.workers.pids
+            assert wait_until(lambda: pids_of(self.workers) != self.before, 30)
+        self.before = pids_of(self.workers)
         seconds = 3.0 if self.misdeeds.get(record.round + 1) == "hang" else 60.0
         run = self.strategy._run
         run.options = replace(run.options, train_timeout=seconds)
@@ -104,9 +108,9 @@ def unruly(request, tmp_path_factory):
                 replies = grid.send_and_receive([Message(content, node, "train") for node in nodes])
                 return [nodes.index(reply.metadata.src_node_id) for reply in replies]
 
-            wait_until(lambda: exchange() and worked(home) == set(workers.pids), 60)  # a new worker takes its time
+            wait_until(lambda: exchange() and worked(home) == set(pids_of(workers)), 60)  # a new worker takes its time
             order = exchange()
-            pids, spool = workers.pids, workers._spool
+            pids, spool = pids_of(workers), workers._spool
             assert all(map(alive, pids)) and spool.is_dir() and not list(spool.iterdir())
     finally:
         sys.path.remove(str(UNRULY))

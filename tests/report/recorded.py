@@ -5,8 +5,10 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+from fastapi.testclient import TestClient
 
 from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
+from aoi_fl.report import site
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import load_all
 from aoi_fl.science.markov import MarkovPolicy
@@ -95,12 +97,21 @@ def play_minutes(folder, names, rounds=3, lost=("late", "refused"), **about):
     return noted(record(folder, played, [], **about), since=0)
 
 
+def browse(run=None):
+    """Return a client of a run's page, or of the list of runs; it raises what the server would answer 500 to."""
+    return TestClient(site.application(run and str(run)))
+
+
 def loaded(*folders):
     return load_all([str(folder) for folder in folders])
 
 
+def drawn(*runs):
+    return {chart.name: chart for chart in figures(runs)}
+
+
 def charts_of(*folders):
-    return {chart.name: chart for chart in figures(loaded(*folders))}
+    return drawn(*loaded(*folders))
 
 
 def dropped_run(folder):

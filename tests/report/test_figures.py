@@ -9,11 +9,10 @@ import pytest
 
 from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.report import page
-from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import settings
-from tests.report.recorded import MARKOV, ROUNDS, N, budgeted_run, charts_of, dropped_run, loaded, play
+from tests.report.recorded import MARKOV, ROUNDS, N, budgeted_run, charts_of, drawn, dropped_run, loaded, play
 
 
 def test_learning_curves_are_the_ledgers_numbers(tmp_path):
@@ -120,7 +119,7 @@ def test_budget_ages_and_objective(tmp_path):
 
 def test_participations_of_a_round_not_yet_seen_are_left_out(tmp_path):
     play(tmp_path / "a")
-    with sqlite3.connect(tmp_path / "a" / "ledger.sqlite") as db:
+    with sqlite3.connect(tmp_path / "a/ledger.sqlite") as db:
         db.execute("DELETE FROM rounds WHERE round = ?", (ROUNDS,))
     (run,) = loaded(tmp_path / "a")
     assert max(row["round"] for row in run.participations) == ROUNDS - 1
@@ -145,7 +144,7 @@ def large_run(label, each=2, n=3000):
 
 def test_large_runs_are_cut_to_what_a_screen_shows():
     run = large_run("large")
-    charts = {chart.name: chart for chart in figures([run])}
+    charts = drawn(run)
     assert np.shape(charts["participation-0"].data[0]["z"]) == (250, 1000)
     assert "250 of the 3000 clients" in charts["participation-0"].note
     assert len(charts["counts"].rows) == 1000

@@ -3,11 +3,11 @@
 import pytest
 
 from aoi_fl.protocol.records import Participation, RoundRecord
-from aoi_fl.report.figures import figures
 from aoi_fl.report.in_time import in_time
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import settings
+from tests.report.recorded import drawn
 
 
 def round_(number, clock, accuracy):
@@ -42,7 +42,7 @@ def test_the_page_shows_it():
     shown = {name: value for name, value in key_numbers(settings([run]))[1]}
     assert shown["clients never reached"] == "2"
     assert (shown["wasted device-hours"], shown["wasted work"]) == ("0.00972", "43.8 %")
-    assert "time-accuracy" in [chart.name for chart in figures([run])]
+    assert "time-accuracy" in drawn(run)
 
 
 def test_without_a_barrier_work_goes_on_while_a_model_is_made():
@@ -53,8 +53,8 @@ def test_without_a_barrier_work_goes_on_while_a_model_is_made():
     found = in_time(rounds, late, 4)
     assert [found.reaches(level)[1] for level in (0.5, 0.6)] == [45.0, 120.0] and found.worked == 120.0
     run = RecordedRun("mine", {"config": {"num-clients": 4, "policy": "random"}}, [], rounds, late)
-    (chart,) = [chart for chart in figures([run]) if chart.name == "at-work"]
+    chart = drawn(run)["at-work"]
     assert (chart.data[0]["y"][0], chart.data[0]["y"][-1], chart.data[0]["x"][-1]) == (2, 2, round(80 / 60, 4))
     shown = dict(key_numbers(settings([run]))[1])
     assert shown["clients at work, mean"] == "2.33" and "0.667" in shown["staleness of an update in models, mean"]
-    assert "at-work" not in {chart.name for chart in figures([RecordedRun("with", run.about, [], ROUNDS, PARTS)])}
+    assert "at-work" not in drawn(RecordedRun("with", run.about, [], ROUNDS, PARTS))

@@ -5,7 +5,6 @@ import shutil
 from urllib.parse import unquote
 
 import pytest
-from fastapi.testclient import TestClient
 
 from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.report import live, site
@@ -13,7 +12,7 @@ from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
 from tests.refusals import refused
 from tests.report.chromium import serving, until, visit
-from tests.report.recorded import record
+from tests.report.recorded import browse, record
 
 
 def ledger(folder):
@@ -71,7 +70,7 @@ def test_content_is_sent_once_for_each_state_of_the_ledger(tmp_path, monkeypatch
 
 
 def test_the_state_comes_with_every_answer(tmp_path):
-    client = TestClient(site.application(str(tmp_path / "a")))
+    client = browse(tmp_path / "a")
 
     def said(seen=""):
         answer = client.get("/content", params={"seen": seen})
@@ -79,7 +78,7 @@ def test_the_state_comes_with_every_answer(tmp_path):
 
     assert said() == ("waiting", "Waiting: the run has no ledger yet")
     (tmp_path / "a").mkdir()
-    Ledger(tmp_path / "a" / "ledger.sqlite").close()  # as a run has it before its start
+    Ledger(tmp_path / "a/ledger.sqlite").close()  # as a run has it before its start
     assert said() == ("waiting", "Waiting: the run has not begun yet")
     shutil.rmtree(tmp_path / "a")
     opened = ledger(tmp_path / "a")
@@ -94,7 +93,7 @@ def test_the_state_comes_with_every_answer(tmp_path):
         assert said()[0] == "failed"  # held again, and not yet begun
     assert said() == ("failed", "Failed: RuntimeError: „kaputt“")
     opened.close()
-    (tmp_path / "a" / "ledger.sqlite").write_bytes(b"no database" * 100)
+    (tmp_path / "a/ledger.sqlite").write_bytes(b"no database" * 100)
     assert said()[0] == "unreadable"
 
 
@@ -147,7 +146,7 @@ def test_a_taken_port_is_said():
 def test_the_page_reaches_for_nothing_else(tmp_path):
     opened = ledger(tmp_path / "a")
     add(opened, 1)
-    client = TestClient(site.application(str(tmp_path / "a")))
+    client = browse(tmp_path / "a")
     shell = client.get("/")
     policy = shell.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy and "script-src 'self'" in policy and "unsafe-eval" not in policy
@@ -160,7 +159,7 @@ def test_the_page_reaches_for_nothing_else(tmp_path):
 
 
 def test_a_new_round_shows_without_a_reload(tmp_path, browser):
-    run = tmp_path / "runs" / "a"
+    run = tmp_path / "runs/a"
     with serving(run) as address:
         tab = visit(browser, address)
         until(tab, "document.querySelector('main')?.innerText.includes('Waiting for the run')")

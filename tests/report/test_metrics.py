@@ -5,18 +5,16 @@ import re
 import sqlite3
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 import aoi_fl
 from aoi_fl.protocol.records import PHASES, ClientRecord, Participation, RoundRecord
-from aoi_fl.report import site
 from aoi_fl.report.metrics import exposition
 from aoi_fl.server.ledger import accounts
-from tests.report.recorded import record
+from tests.processes import ROOT
+from tests.report.recorded import browse, record
 
 NOW = time.time()
 
@@ -95,13 +93,13 @@ def test_a_ledger_of_an_earlier_version_knows_no_phases(folder):
 
 
 def test_the_live_page_serves_it_in_prometheus_own_type(folder, tmp_path):
-    answer = TestClient(site.application(str(folder))).get("/metrics")
+    answer = browse(folder).get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert scraped(answer.text)["aoi_round"] == 2
     (tmp_path / "damaged").mkdir()
-    (tmp_path / "damaged" / "ledger.sqlite").write_text("no database")
+    (tmp_path / "damaged/ledger.sqlite").write_text("no database")
     for name, state in (("absent", "waiting"), ("damaged", "unreadable")):
-        found = scraped(TestClient(site.application(str(tmp_path / name))).get("/metrics").text)
+        found = scraped(browse(tmp_path / name).get("/metrics").text)
         assert [key for key, value in found.items() if value] == [
             f"aoi_build_info version={aoi_fl.__version__}",
             f"aoi_run_state state={state}",
@@ -126,13 +124,13 @@ def test_the_command_lists_clients(folder, aoi):
 
 
 def test_the_dashboard_asks_for_what_is_there(folder):
-    panels = json.loads((Path(__file__).parents[2] / "docker" / "grafana.json").read_text())["panels"]
+    panels = json.loads((ROOT / "docker/grafana.json").read_text())["panels"]
     asked = {name for panel in panels for query in panel["targets"] for name in re.findall(r"aoi_\w+", query["expr"])}
     names = {key.split()[0] for key in scraped(exposition(folder).decode())}
     assert len(asked) > 8 and asked <= names
 
 
 def test_the_documentation_lists_each_metric(folder):
-    page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
+    page = (ROOT / "docs/deployment.md").read_text()
     listed = set(re.findall(r"\baoi_\w+", page.partition("| metric | what |")[2].partition("\n\n")[0]))
     assert {key.split()[0] for key in scraped(exposition(folder).decode())} <= listed

@@ -84,12 +84,12 @@ def test_load_comes_first_and_lines_differ_without_colour(tmp_path):
 
 
 def test_the_page_lands_in_the_first_run(tmp_path, monkeypatch):
-    play(tmp_path / "runs" / "a", rounds=2)
+    play(tmp_path / "runs/a", rounds=2)
     monkeypatch.chdir(tmp_path)
     assert page.write(["a"]) == Path("runs/a/report.html")
     (tmp_path / "a").mkdir()  # another folder of that name, which is no run's
     assert page.write(["a"]) == Path("runs/a/report.html")
-    assert page.write([str(tmp_path / "runs" / "a")], tmp_path / "deep" / "page.html").is_file()
+    assert page.write([str(tmp_path / "runs/a")], tmp_path / "deep/page.html").is_file()
     assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["page.html"]
 
 
@@ -102,7 +102,7 @@ def test_runs_of_one_name_are_distinguished(tmp_path):
 
 def test_a_file_that_is_no_page_is_not_written_over(tmp_path):
     play(tmp_path / "a", rounds=1)
-    ledger = tmp_path / "a" / "ledger.sqlite"
+    ledger = tmp_path / "a/ledger.sqlite"
     notes = tmp_path / "notes.html"
     notes.write_text("<!DOCTYPE html>\n<title>Mine</title>")
     for path in (ledger, notes):

@@ -5,10 +5,10 @@ import threading
 from contextlib import closing
 
 import pytest
-from fastapi.testclient import TestClient
 
 from aoi_fl.report import site
 from tests.report.chromium import serving
+from tests.report.recorded import browse
 
 NAME = socket.gethostname().lower()
 
@@ -121,7 +121,7 @@ def test_headers_that_never_end_are_cut_off(port):
 
 
 def test_a_script_is_sent_compressed_and_once():
-    client = TestClient(site.application(None))
+    client = browse()
     first = client.get("/plotly.js")
     assert first.headers["Content-Encoding"] == "gzip" and b"Plotly" in first.content
     again = client.get("/plotly.js", headers={"If-None-Match": first.headers["ETag"]})

@@ -1,15 +1,13 @@
 """Names, commands and tables as a reader expects them: nothing lost, nothing to guess."""
 
 import shlex
-from pathlib import Path
 
 import yaml
 
 from aoi_fl.cli.run import conclude
 from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
+from tests.processes import ROOT
 from tests.report.recorded import play, record
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_report_takes_a_glob_of_names(told, refusal, tmp_path):
@@ -24,7 +22,7 @@ def test_a_report_takes_a_glob_of_names(told, refusal, tmp_path):
 
 
 def test_a_printed_command_can_be_pasted(tmp_path, capsys):
-    folder = tmp_path / "my runs" / "it's one"
+    folder = tmp_path / "my runs/it's one"
     play(folder, rounds=1)
     conclude(folder, as_json=False)
     printed = capsys.readouterr().out
@@ -35,7 +33,7 @@ def test_a_printed_command_can_be_pasted(tmp_path, capsys):
 def test_a_table_in_a_pipe_is_as_wide_as_it_needs(aoi, tmp_path, monkeypatch):
     long = "a reason that is much too long for eighty columns, " * 3
     failed = RoundRecord(1, 1.0, 1.0, participations=[Participation(0, "a", "failed", reason=long)])
-    record(tmp_path / "runs" / "one", [failed], [ClientRecord(0, "a-client-with-a-long-name", 1, 100)])
+    record(tmp_path / "runs/one", [failed], [ClientRecord(0, "a-client-with-a-long-name", 1, 100)])
     monkeypatch.delenv("COLUMNS", raising=False)
     status, out, _ = aoi("clients", "one")
     lines = out.splitlines()

@@ -4,13 +4,12 @@ import shutil
 import time
 
 import pytest
-from fastapi.testclient import TestClient
 
 from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.report import site
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
-from tests.report.recorded import Page, play_minutes
+from tests.report.recorded import Page, browse, play_minutes
 
 
 def play(folder, rounds=3, **about):
@@ -22,12 +21,12 @@ def play(folder, rounds=3, **about):
 def listed(tmp_path, monkeypatch):
     """Return a client of the list of runs in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    return TestClient(site.application(None))
+    return browse()
 
 
 def test_the_wall_says_how_far_and_who(tmp_path):
     folder = play(tmp_path / "a", status="running")
-    client = TestClient(site.application(str(folder)))
+    client = browse(folder)
     with only_player(folder):
         said = Page(client.get("/wall/content").text).words
     assert said[said.index("Test accuracy") + 1] == "70.0 %"
@@ -52,11 +51,11 @@ def test_the_wall_says_how_far_and_who(tmp_path):
 
 def test_runs_are_listed_with_state_and_link(listed, tmp_path):
     assert "no run yet" in listed.get("/list").text
-    play(tmp_path / "runs" / "old one")
+    play(tmp_path / "runs/old one")
     time.sleep(0.02)
-    play(tmp_path / "runs" / "new", status="failed", reason="the disk was full")
-    (tmp_path / "runs" / "nothing").mkdir()
-    (tmp_path / "runs" / ".current").symlink_to("new")  # as a cluster has it
+    play(tmp_path / "runs/new", status="failed", reason="the disk was full")
+    (tmp_path / "runs/nothing").mkdir()
+    (tmp_path / "runs/.current").symlink_to("new")  # as a cluster has it
     text = listed.get("/list").text
     page = Page(text)
     assert page.links == ["compare", "run/new/", "run/new/wall", "run/old%20one/", "run/old%20one/wall"]
@@ -70,7 +69,7 @@ def test_runs_are_listed_with_state_and_link(listed, tmp_path):
 
 def test_only_runs_of_the_folder_are_opened(listed, tmp_path):
     play(tmp_path / "secret")
-    play(tmp_path / "runs" / "a")
+    play(tmp_path / "runs/a")
     for name in ("..%2Fsecret", "...", "nothing", str(tmp_path / "secret").replace("/", "%2F")):
         for view in ("", "content", "wall", "wall/content", "metrics"):
             assert listed.get(f"/run/{name}/{view}").status_code in (404, 422), (name, view)
@@ -85,7 +84,7 @@ def test_a_live_run_is_read_again_and_an_ended_one_is_not(tmp_path, monkeypatch)
     real = site.glance
     monkeypatch.setattr(site, "glance", lambda folder: looked.append(folder.name) or real(folder))
     assert [runs.glances()[0].round for _ in range(3)] == [3, 3, 3] and looked == ["a"]
-    Ledger(tmp_path / "a" / "ledger.sqlite").add_round(RoundRecord(4))
+    Ledger(tmp_path / "a/ledger.sqlite").add_round(RoundRecord(4))
     assert runs.glances()[0].round == 4
     shutil.rmtree(tmp_path / "a")
     assert runs.glances() == []
@@ -95,7 +94,7 @@ def test_many_names_are_counted(tmp_path):
     folder = play(tmp_path / "a", 1)
     parts = [Participation(c, f"c{c}", "trained") for c in range(100)]
     Ledger(folder / "ledger.sqlite").add_round(RoundRecord(2, participations=parts))
-    said = Page(TestClient(site.application(str(folder))).get("/wall/content").text).words
+    said = Page(browse(folder).get("/wall/content").text).words
     assert "c23" in said and "c24" not in said and "and 76 more" in said
 
 
@@ -107,14 +106,14 @@ def test_a_comparison_is_one_row_that_leads_to_its_page(listed, tmp_path):
     for stem, text in (("compare-1", table), ("compare-2", "\x00,"), ("compare-3", "no,columns\n1,2\n")):
         (tmp_path / "runs" / f"{stem}.csv").write_text(text)
         (tmp_path / "runs" / f"{stem}.html").write_text(f"the page {stem}")
-    (tmp_path / "runs" / "compare-4.csv").write_text(table)  # its page is gone
+    (tmp_path / "runs/compare-4.csv").write_text(table)  # its page is gone
     text = listed.get("/list").text
     folded, rest = map(Page, text.split("</details>"))
     said = " ".join(folded.words)
     assert "compare-1" in said and "2 runs, completed, begun" in said
     (found,) = site.RunList(tmp_path / "runs").comparisons()
     assert found.title == "markov against random" and found.title in folded.words
-    (tmp_path / "runs" / "compare-1.csv").write_text("setting,seed,run\nweights size,1,a-s1\nweights equal,1,alone\n")
+    (tmp_path / "runs/compare-1.csv").write_text("setting,seed,run\nweights size,1,a-s1\nweights equal,1,alone\n")
     (swept,) = site.RunList(tmp_path / "runs").comparisons()
     assert swept.title == "markov: weights size against weights equal"
     assert folded.links[1:] == ["compared/compare-1", *(f"run/{n}/{v}" for n in names[:2] for v in ("", "wall"))]

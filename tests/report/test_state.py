@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 from aoi_fl.cli.interrupt import _way_on
 from aoi_fl.protocol.records import RoundRecord
@@ -11,9 +10,9 @@ from aoi_fl.report.runs import load
 from aoi_fl.report.summary import sentence
 from aoi_fl.report.summary_card import glance
 from aoi_fl.server.folder import is_played, only_player
+from tests.processes import ROOT
 from tests.report.recorded import record
 
-ROOT = Path(__file__).parents[2]
 HOLDER = """
 import sys, time
 from pathlib import Path

@@ -29,9 +29,9 @@ def play(folder, rounds, **about):
 def address(tmp_path_factory):
     """Serve a list of runs in every state, one of them being played by this process."""
     home = tmp_path_factory.mktemp("home")
-    play(home / "runs" / "done", 40)
-    play(home / "runs" / "broken", 3, status="failed", reason=f"StorageError: no room for {'/very' * 30}/model.pt")
-    play(home / "runs" / "gone", 9, status="running")
+    play(home / "runs/done", 40)
+    play(home / "runs/broken", 3, status="failed", reason=f"StorageError: no room for {'/very' * 30}/model.pt")
+    play(home / "runs/gone", 9, status="running")
     play(home / "runs" / LONG, 137, status="running")
     with ExitStack() as stack:
         for name in (LONG, "gone"):

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.server.observe import Recorder
+from tests.processes import ROOT
 from tests.server.interrupted import arguments_of, configuration, recorded, run_here, signalled
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")

@@ -18,10 +18,10 @@ from aoi_fl.server.app import app as server_app
 from aoi_fl.server.app import play
 from aoi_fl.server.engine.local_run import run_local
 from aoi_fl.server.folder import LEDGER, MODEL
-from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.ledger import read
 from aoi_fl.server.resume import recorded_run
 from tests.fakes import ScriptedGrid
-from tests.ledgers import rounds_of
+from tests.ledgers import about_of, rounds_of
 
 ROUNDS = 12
 
@@ -163,7 +163,7 @@ def assert_same(folder, whole):
     """See that two runs chose the same clients every round and came to the same model."""
     kept = [row["round"] for row in rounds_of(folder)]
     assert kept == list(range(1, len(kept) + 1)), "a round is missing, or is there twice"
-    assert read_run(folder / LEDGER)["status"] == read_run(whole / LEDGER)["status"] == "completed"
+    assert about_of(folder)["status"] == about_of(whole)["status"] == "completed"
     assert rows(folder, "participations", ("seconds",)) == rows(whole, "participations", ("seconds",))
     # A hello that was said again is not counted, the newcomers of round 1 are.
     but = ("started", "seconds", "messages", *(f"{phase}_seconds" for phase in PHASES))

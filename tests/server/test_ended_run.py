@@ -13,9 +13,8 @@ from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
 from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL, only_player
-from aoi_fl.server.ledger import read_run
 from aoi_fl.server.resume import extend
-from tests.ledgers import noted, rounds_of
+from tests.ledgers import about_of, noted, rounds_of
 from tests.refusals import refused
 from tests.server.interrupted import (
     BASE,
@@ -72,7 +71,7 @@ def test_a_run_that_ends_before_its_resume_stays_complete(whole, tmp_path):
 
 def status_of(folder, new):
     """Return a run's status, and write down another."""
-    before = read_run(folder / LEDGER)["status"]
+    before = about_of(folder)["status"]
     noted(folder, status=new)
     return before
 
@@ -87,12 +86,12 @@ def test_without_a_usable_update_the_run_ends_and_can_go_on(tmp_path):
 
     folder = play(LocalGrid(failing, values, nodes=20), RunConfig.parse(values))
     assert [bool(row["empty"]) for row in rounds_of(folder)] == [False, False, True, True]
-    about = read_run(folder / LEDGER)
+    about = about_of(folder)
     assert about["status"] == "stopped"
     assert "2 rounds in a row" in about["reason"]
     play(LocalGrid(client_app, values, nodes=20), RunConfig.parse(values | {"resume": True}))
     assert [bool(row["empty"]) for row in rounds_of(folder)] == [False, False, True, True, False, False]
-    assert read_run(folder / LEDGER)["status"] == "completed"
+    assert about_of(folder)["status"] == "completed"
 
 
 @pytest.mark.parametrize("policy", EACH)
@@ -102,7 +101,7 @@ def test_a_finished_run_with_more_rounds_is_the_longer_run(policy, whole, tmp_pa
     assert recorded(folder) == ROUNDS // 2 - 1  # the last round runs again
     resume_here(folder)
     assert_same(folder, whole(policy))
-    assert read_run(folder / LEDGER)["config"]["num-server-rounds"] == ROUNDS
+    assert about_of(folder)["config"]["num-server-rounds"] == ROUNDS
 
 
 def test_rounds_that_cannot_be_added_change_nothing(tmp_path):
@@ -110,7 +109,7 @@ def test_rounds_that_cannot_be_added_change_nothing(tmp_path):
     before = (folder / LEDGER).read_bytes()
     with refused("--rounds", 2):
         extend(folder, 2)
-    config = read_run(folder / LEDGER)["config"]
+    config = about_of(folder)["config"]
     private = {"privacy": "white", "compression": "none", "max-empty-rounds": 10, "evaluate-clients": 0}
     noted(folder, config=config | private)
     with refused("--rounds", 9):

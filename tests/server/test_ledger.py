@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-from pathlib import Path
 
 import pytest
 
@@ -10,8 +9,6 @@ from aoi_fl.protocol.records import NO_COLUMNS, ClientRecord, Nodes, Participati
 from aoi_fl.science.errors import StorageError
 from aoi_fl.server.ledger import Ledger, read, read_run, refused_clients
 from tests.refusals import refused
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -26,7 +23,7 @@ def ledger(path):
     ledger.close()
 
 
-def round_of(number: int, clients=(3, 1)) -> RoundRecord:
+def round_of(number, clients=(3, 1)):
     parts = [
         Participation(c, f"client-{c}", "trained", age=2, weight=0.5, examples=10, loss=0.25, next_round=9, seconds=0.1)
         for c in clients
@@ -65,13 +62,6 @@ def test_what_is_written_is_read(ledger, path):
     assert about["nodes"]["connected"] == 3 and refused_clients(about) == ["node 5 cannot join"]
     parts = read(path, "participations")
     assert parts[1] == {"round": 1} | dataclasses.asdict(round_of(1).participations[0])
-
-
-def test_a_repeated_round_replaces_itself(ledger, path):
-    ledger.add_round(round_of(1))
-    ledger.add_round(round_of(1, clients=(5,)))
-    assert len(read(path, "rounds")) == 1
-    assert [p["client"] for p in read(path, "participations")] == [5, 7]
 
 
 def test_a_round_that_cannot_be_written_leaves_nothing(ledger, path):

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,9 @@ from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import load
 from aoi_fl.report.summary import sentence
 from tests.ledgers import rounds_of
+from tests.processes import ROOT
 
-GUIDE = (Path(__file__).parents[2] / "docs/own.md").read_text()
+GUIDE = (ROOT / "docs/own.md").read_text()
 BLOCKS = re.findall(r'^```(python|bash)(?: title="([^"]*)")?\n(.*?)^```', GUIDE, re.MULTILINE | re.DOTALL)
 RUN = "run -c preset=papers --clients 6 --per-round 3 --rounds 3 --run-name own -c local-epochs=1"
 RNG = np.random.default_rng(5)

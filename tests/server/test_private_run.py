@@ -14,9 +14,9 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.learning.task import Task
 from aoi_fl.report.page import write
 from aoi_fl.science.errors import ConfigError, ResumeError
-from aoi_fl.server.ledger import Ledger, read_run
+from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
-from tests.ledgers import clients_of, parts_of, rounds_of
+from tests.ledgers import about_of, clients_of, parts_of, rounds_of
 from tests.refusals import refused
 from tests.server.interrupted import PRIVATE, run_here
 
@@ -95,7 +95,7 @@ def test_the_command_counts_as_ledger_page_and_max_epsilon_do(keys, tmp_path, to
     spent = [row["epsilon"] for row in rounds_of(folder)]
     assert len(spent) == 6 and spent[-1] == planned
     assert not list(folder.glob("noise.*"))  # the run is complete
-    assert not read_run(folder / "ledger.sqlite")["reason"]
+    assert not about_of(folder)["reason"]
     write([str(folder)], tmp_path / "page.html")
     assert f"{planned:.5g}" in (tmp_path / "page.html").read_text()
 

@@ -13,10 +13,9 @@ from aoi_fl.report.runs import load
 from aoi_fl.report.seeds import settings
 from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.folder import CHECKPOINTS, MODEL, is_played
-from aoi_fl.server.ledger import read_run
 from aoi_fl.server.record import record
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, SystematicParticipation
-from tests.ledgers import rounds_of
+from tests.ledgers import about_of, rounds_of
 from tests.refusals import refused
 
 NODES, ROUNDS = 6, 8
@@ -78,7 +77,7 @@ def test_a_run_that_an_error_ends_says_so(error, status, reason, tmp_path):
 
     with pytest.raises(type(error)):
         play(RandomSelection(3, observer=record("mine")), evaluate=evaluate)
-    about = read_run(tmp_path / "runs/mine/ledger.sqlite")
+    about = about_of(tmp_path / "runs/mine")
     assert (about["status"], about["reason"]) == (status, reason)
     assert len(rounds_of(tmp_path / "runs/mine")) == 2
     assert is_played(tmp_path / "runs/mine") is False

@@ -11,7 +11,7 @@ from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL
 from aoi_fl.server.ledger import Ledger, read_run
 from aoi_fl.server.resume import recorded_run
-from tests.ledgers import noted, parts_of, rounds_of
+from tests.ledgers import about_of, noted, parts_of, rounds_of
 from tests.server.interrupted import configuration, resume_here, run_deployed, run_here
 
 
@@ -45,7 +45,7 @@ def test_what_is_no_run_is_refused_with_a_reason(copy, tmp_path):
 
 
 def test_a_run_of_another_version_is_left_to_it(copy):
-    config = read_run(copy / LEDGER)["config"] | {"wire": "poll", "alpha": 0.6}
+    config = about_of(copy)["config"] | {"wire": "poll", "alpha": 0.6}
     noted(copy, config=config)
     with pytest.raises(ResumeError, match="no run key alpha, wire"):
         recorded_run(copy)

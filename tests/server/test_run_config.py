@@ -2,7 +2,6 @@
 
 import tomllib
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 
@@ -12,9 +11,10 @@ from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigErrors
 from aoi_fl.server.app import prepare
+from tests.processes import ROOT
 from tests.refusals import refused
 
-PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PYPROJECT = ROOT / "pyproject.toml"
 
 
 def test_the_defaults_are_those_that_flower_reads():
