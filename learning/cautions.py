@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Dataset, resemble_classes
-from aoi_fl.science.types import AnyArray, Floats, Mask
+from aoi_fl.science.types import AnyArray, Floats, Mask, Singles
 
 _LARGE, _SMALL = 5.0, 0.01  # SGD learns badly with a larger root mean square, or with all values smaller
 _SHOWN = 5
@@ -24,7 +23,7 @@ def cautions(dataset: Dataset) -> list[str]:
     return [*inputs(dataset.train_x, "train_x"), *_labels(dataset.train_y, dataset.classes)]
 
 
-def inputs(x: NDArray[np.float32], name: str) -> Iterator[str]:
+def inputs(x: Singles, name: str) -> Iterator[str]:
     """Yield a warning if pixels or a table's columns (N, …) have a bad scale for plain SGD."""
     pixels = x.ndim > 2
     around, unscaled = _scales(x.reshape(-1, 1) if pixels else x)
@@ -70,7 +69,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _scales(columns: NDArray[np.float32]) -> tuple[Floats, Mask]:
+def _scales(columns: Singles) -> tuple[Floats, Mask]:
     """Return the root mean square of each column of (N, columns), and whether it is far from 1."""
     largest = np.abs(columns).max(axis=0).astype(np.float64)
     scale = np.where(largest > 0, largest, 1.0)  # else the squares of large numbers overflow

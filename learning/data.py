@@ -21,7 +21,7 @@ from aoi_fl.learning import npz, tabular
 from aoi_fl.learning.form import Dataset, Form, Labels
 from aoi_fl.protocol import files as disk
 from aoi_fl.science.errors import ConfigError, install
-from aoi_fl.science.types import AnyArray, Ints
+from aoi_fl.science.types import AnyArray, Ints, Singles
 
 _IDX = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
 
@@ -139,14 +139,14 @@ def names_of_clients(name: str, client: str) -> tuple[str, ...]:
     return tabular.read_clients(name.partition(":")[0], _own(name), client)
 
 
-def load_examples(name: str, form: Form, path: Path | str) -> tuple[NDArray[np.float32], Labels]:
+def load_examples(name: str, form: Form, path: Path | str) -> tuple[Singles, Labels]:
     """Return a client's own examples from an npz file, standardised as the named data set."""
     x, y = npz.read_examples(disk.absolute(path), form.shape, form.classes)
     _standardise(name, x)
     return x, y
 
 
-def _standardise(name: str, x: NDArray[np.float32]) -> None:
+def _standardise(name: str, x: Singles) -> None:
     """Standardise images in place by channel with the data set's moments; CIFAR takes 0.7 GB."""
     if name in _PUBLISHED:
         moments = (_PUBLISHED[name].mean, _PUBLISHED[name].deviation)

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Dataset, Labels
+from aoi_fl.science.types import Singles
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +20,7 @@ class Examples:
         return len(self.y)
 
     @classmethod
-    def of(cls, x: NDArray[np.float32], y: Labels, device: torch.device) -> "Examples":
+    def of(cls, x: Singles, y: Labels, device: torch.device) -> "Examples":
         """Return arrays as examples on a device."""
         return cls(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
 

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aoi_fl.science.types import AnyArray, Ints
+from aoi_fl.science.types import AnyArray, Ints, Singles
 
 MOST_CLASSES = 100  # more different whole numbers are targets of a regression, such as counts
 Shape = tuple[int, ...]
-Labels = Ints | NDArray[np.float32]
+Labels = Ints | Singles
 
 
 def resemble_classes(targets: AnyArray) -> bool:
@@ -64,9 +63,9 @@ class Dataset:
     """
 
     name: str
-    train_x: NDArray[np.float32]
+    train_x: Singles
     train_y: Labels
-    test_x: NDArray[np.float32]
+    test_x: Singles
     test_y: Labels
     classes: int
     owners: Ints | None = None

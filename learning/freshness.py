@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.client.freshness import Source
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, refusing
+from aoi_fl.science.types import Ints
 
 if TYPE_CHECKING:
     from aoi_fl.learning.examples import Examples
@@ -46,7 +46,7 @@ class Mislabelled(Source):
     cap : the largest share
     """
 
-    indices: NDArray[np.int64]
+    indices: Ints
     number: int = 0
     seed: int = 0
     first_age: int = 0

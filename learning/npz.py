@@ -4,17 +4,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.learning import archive
 from aoi_fl.learning.form import Labels, Shape
 from aoi_fl.protocol import MAX_NAME, is_name
 from aoi_fl.protocol.files import is_file
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.types import AnyArray, Ints
+from aoi_fl.science.types import AnyArray, Ints, Singles
 
 ARRAYS = ("train_x", "train_y", "test_x", "test_y")
-Arrays = tuple[NDArray[np.float32], Labels, NDArray[np.float32], Labels]
+Arrays = tuple[Singles, Labels, Singles, Labels]
 
 
 def read(path: Path, shape: Shape | None = None, classes: int | None = None) -> Arrays:
@@ -44,7 +43,7 @@ def read(path: Path, shape: Shape | None = None, classes: int | None = None) -> 
     return check(_arrays(path, ARRAYS, "dataset=npz:PATH"), str(path), shape, classes)
 
 
-def read_examples(path: Path, shape: Shape, classes: int) -> tuple[NDArray[np.float32], Labels]:
+def read_examples(path: Path, shape: Shape, classes: int) -> tuple[Singles, Labels]:
     """Read a client's own examples, arrays ``x`` and ``y`` of an npz file; see :func:`read`."""
     arrays = _arrays(path, ("x", "y"), "data-file")
     x = _inputs(arrays["x"], f"x in {path}", shape)
@@ -118,7 +117,7 @@ def check(arrays: Mapping[str, AnyArray], source: str, shape: Shape | None, clas
     return train_x, train_y, test_x, _labels(arrays["test_y"], f"test_y in {source}", len(test_x), classes)
 
 
-def _inputs(x: AnyArray, name: str, shape: Shape | None) -> NDArray[np.float32]:
+def _inputs(x: AnyArray, name: str, shape: Shape | None) -> Singles:
     """Return a table, or images with channels first, of a required shape."""
     given, table = f"of shape {x.shape} and type {x.dtype}", x.ndim == 2
     if x.ndim == 3:
@@ -142,7 +141,7 @@ def _inputs(x: AnyArray, name: str, shape: Shape | None) -> NDArray[np.float32]:
     return values
 
 
-def _finite(x: AnyArray, name: str) -> NDArray[np.float32]:
+def _finite(x: AnyArray, name: str) -> Singles:
     """Return a copy as float32; refuse missing and infinite values."""
     with np.errstate(over="ignore"):
         values = np.array(x, np.float32, order="C")

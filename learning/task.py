@@ -7,7 +7,6 @@ from typing import Any, NotRequired, Self, TypedDict, Unpack
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.task import BFLOAT16, CROP_FLIP
@@ -20,9 +19,9 @@ from aoi_fl.protocol.own_code import naming
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_own
-from aoi_fl.science.types import Ints
+from aoi_fl.science.types import Ints, Singles
 
-ModelArrays = Mapping[str, NDArray[np.float32]]
+ModelArrays = Mapping[str, Singles]
 _Draws = Callable[[str], np.random.Generator]  # a round's generator for a purpose
 _STATISTICS = ("running_mean", "running_var")  # buffers of batch normalisation
 _judged: set[str] = set()  # files that were checked for probable mistakes
@@ -310,7 +309,7 @@ class Task:
         return model
 
 
-def _warn_once(path: str, x: NDArray[np.float32]) -> None:
+def _warn_once(path: str, x: Singles) -> None:
     """Warn once for each file with examples from which a model learns badly."""
     if path not in _judged:
         _judged.add(path)

@@ -19,10 +19,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError, check_whole
-from aoi_fl.science.types import Floats
+from aoi_fl.science.types import Floats, Singles
 
 KEY_BYTES = 32
 
@@ -97,9 +96,9 @@ class CorrelatedNoise:
             )
         self._key, self._column, self._deviation, self._size = key, column, deviation, size
         self._round, self._nonces = 0, nonces
-        self._recent: list[NDArray[np.float32]] = []  # w_t, w_{t−1}, … of the last round
+        self._recent: list[Singles] = []  # w_t, w_{t−1}, … of the last round
 
-    def of(self, round_: int) -> NDArray[np.float32]:
+    def of(self, round_: int) -> Singles:
         """Return (d,) w_t of a round from 1 on; ValueError for a round before the last call's."""
         if not 1 <= self._round <= round_ and not (self._round == 0 < round_):
             raise ValueError(f"the noise of round {round_} is gone: the last round is {self._round}")
