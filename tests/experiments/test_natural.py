@@ -18,7 +18,7 @@ from tests.refusals import refused
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 real = pytest.mark.skipif(not (SHARED / "natural").is_dir(), reason="../shared/data/natural is not there")
-SOURCE = DataSource("x.csv.gz", "pupil", "mark", {"sex": str, "age": lambda cell: round(float(cell))})
+SOURCE = DataSource("x.csv.gz", "pupil", "mark", {"sex": None, "age": 1.0})
 ROWS = "pupil,mark,sex,age\nb,1,F,3\na,0,M,4\nb,1,M,3\nb,0,F,4\na,1,F,10\nc,0,F,3\n"
 
 

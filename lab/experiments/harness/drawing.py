@@ -53,8 +53,8 @@ class Panel:
     low : the least value that is drawn
     """
 
-    y: str | tuple[str, ...]
-    label: str
+    y: str | tuple[str, ...] = "accuracy"
+    label: str = "test accuracy"
     x: str = "round"
     by: tuple[str, ...] = ("policy",)
     each: tuple[str, ...] = ()

@@ -5,9 +5,8 @@ All features are categories. A model is linear in them: a softmax regression, on
 
 import csv
 import gzip
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,12 +21,12 @@ _TEST_SHARE = 0.2
 
 @dataclass(frozen=True)
 class DataSource:
-    """A file of rows, each of a client; a feature has a function from the cell to its category."""
+    """A file of rows, each of a client; a feature has the step of its categories, or None where it has no numbers."""
 
     file: str
     client: str
     label: str
-    features: Mapping[str, Callable[[str], Any]]
+    features: Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,9 @@ def read_csv(folder, source):
     names, clients = numbered([row[source.client] for row in rows])
     labels, y = numbered([row[source.label] for row in rows])
     columns, categories = [], 0
-    for column, category in source.features.items():
-        found, numbers = numbered([str(category(row[column])) for row in rows])
+    for column, step in source.features.items():
+        cells = [row[column] for row in rows]
+        found, numbers = numbered(cells if step is None else [str(round(float(cell) / step)) for cell in cells])
         columns.append(numbers + categories)
         categories += len(found)
     return DataTable(np.stack(columns, axis=1), y, clients, names, categories, len(labels))

@@ -84,28 +84,26 @@ class Agreement:
     Attributes
     ----------
     points : compared
-    largest : t, in absolute value, at the worst of them
+    largest : t, in absolute value, at the worst of them; NaN without two seeds for a test
     limit : of t, below which all points stay with probability 99.9 % if theory is true
-    tested : whether there were two seeds for a test
     """
 
     points: int
     largest: float
     limit: float
-    tested: bool = True
 
     @property
     def holds(self):
         """Whether no point exceeds the limit."""
-        return self.tested and self.largest <= self.limit
+        return self.largest <= self.limit
 
     def verdict(self, otherwise):
         """Return the verdict on a claim that rests on the agreement: ``otherwise``, unless it is untested."""
-        return otherwise if self.tested else "undecided"
+        return "undecided" if math.isnan(self.largest) else otherwise
 
     def __str__(self):
         """Return it as a clause."""
-        if not self.tested:
+        if math.isnan(self.largest):
             return "could not be compared (one seed: not tested)"
         return (
             f"{'agree' if self.holds else 'do NOT agree'} at all {self.points} points at a familywise error of "
@@ -121,7 +119,7 @@ def agreement(points):
     """
     count = len(points[0][0]) if points else 0
     if count < 2:
-        return Agreement(len(points), math.nan, math.nan, tested=False)
+        return Agreement(len(points), math.nan, math.nan)
     limit = stats.t.isf(FAMILYWISE / len(points) / 2, count - 1)
     largest = 0.0
     for values, exact in points:

@@ -118,7 +118,7 @@ class Learning(Experiment):
             for (seed, passed), accuracy in np.ndenumerate(curve)
         ]
         low = min(self._judged_at(settings).values()) - _BELOW
-        draw_charts(figure, [Panel("accuracy", "test accuracy", each=("partition",), low=low)], drawn)
+        draw_charts(figure, [Panel(each=("partition",), low=low)], drawn)
 
     def _judged_at(self, settings):
         """Return the accuracy of judgement for each partition."""

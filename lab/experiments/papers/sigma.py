@@ -7,7 +7,6 @@ from aoi_fl.lab.experiments.harness.stats import difference, ratio
 from aoi_fl.lab.experiments.harness.verdicts import side, tally
 from aoi_fl.lab.experiments.oracles.quadratic import POLICIES, RATES, federated_averaging, weight_variance
 
-_BATCH = 500  # seeds a unit, of which the mean is kept
 _BASE = "random"
 _ROUNDS = 200
 

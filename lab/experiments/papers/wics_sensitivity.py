@@ -24,7 +24,6 @@ _POLICIES = {
     _BOUND: ("wics", "bound"),
 }
 _JUDGED = {_KNOWN, *_RIVALS}
-_ROUNDS = 200
 
 _MARGINS = {"loss": 1.0, "accuracy": 0.1}  # % of ABS's loss, and points: within these WICS counts as equivalent to it
 _UNITS = {"loss": "% of its loss", "accuracy": "points"}

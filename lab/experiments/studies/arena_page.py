@@ -8,7 +8,6 @@ from aoi_fl.lab.experiments.harness.base import by_seed, grouped
 from aoi_fl.lab.experiments.harness.findings import Table
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier
-from aoi_fl.lab.experiments.studies.entrants import called
 
 BASE = "random"
 _LATE = ("refl:late-rounds=5", "random:late-rounds=5")
@@ -35,8 +34,8 @@ def tables_of(rows, levels, clients):
     usual, there = runs_of(rows, BASE), _there(rows)
     learning, work = [], []
     for policy in grouped(rows, "policy"):
-        runs, against = runs_of(rows, policy), () if policy == BASE else usual
-        final, above = interval([100 * final for final in _told(runs, "final")]), interval(points_above(runs, against))
+        runs, against, entrant = runs_of(rows, policy), () if policy == BASE else usual, policy.replace(":", ", ")
+        final, above = interval([100 * final for final in _told(runs, "final")]), interval(_points_above(runs, against))
         updates, hours, missed, jain, seconds = (
             interval(values).show(digits)
             for values, digits in (
@@ -48,8 +47,8 @@ def tables_of(rows, levels, clients):
             )
         )
         reached = _minutes(runs, "reached_lower"), _later(runs, against), _minutes(runs, "reached_upper", against)
-        learning.append([called(policy), *reached, final.show(2), above.show(2)])
-        work.append([called(policy), updates, hours, _wasted(runs), missed, _waits(runs), jain, seconds])
+        learning.append([entrant, *reached, final.show(2), above.show(2)])
+        work.append([entrant, updates, hours, _wasted(runs), missed, _waits(runs), jain, seconds])
     about = ", means over seeds with 95 % intervals"
     head = (f"minutes to {lower}", "minutes later than random", f"minutes to {upper}", "final accuracy, %", _ABOVE)
     return Table(f"Learning{about}", ("policy", *head), learning), Table(f"Work and load{about}", _WORK, work)
@@ -109,7 +108,7 @@ def _missed(run, clients, there):
     return 100 * (1 - (1 - run["never"]) * clients / there[run["seed"]])
 
 
-def points_above(runs, usual):
+def _points_above(runs, usual):
     """Return by how many points of accuracy runs end above the usual of the same seed."""
     return [100 * (final - other) for final, other in _pairs(runs, usual, "final") if math.isfinite(final - other)]
 

@@ -54,10 +54,3 @@ def own_keys(entrant, shared):
             )
         keys[key] = value
     return keys
-
-
-def called(entrant):
-    """Return an entrant for people, with its keys."""
-    keys = own_keys(entrant, ())
-    policy = keys.pop("policy")
-    return ", ".join([policy, *(f"{key}={value}" for key, value in keys.items())])

@@ -26,31 +26,27 @@ _CONTEXT = 4  # characters that the next one is predicted from
 _PHONES = "phone trace"
 
 
-def _in_steps(step):
-    return lambda cell: round(float(cell) / step)
-
-
 SOURCES = {
     "schools": DataSource(
         "chem97.csv.gz",
         "school",
         "score",
-        {"gender": str, "age": _in_steps(2.0), "gcsescore": _in_steps(0.25)},
+        {"gender": None, "age": 2.0, "gcsescore": 0.25},
     ),
     "students": DataSource(
         "insteval.csv.gz",
         "student",
         "rating",
-        dict.fromkeys(("studage", "lectage", "service", "dept", "lecturer"), str),
+        dict.fromkeys(("studage", "lectage", "service", "dept", "lecturer")),
     ),
     "aircraft": DataSource(
         "flights.csv.gz",
         "tailnum",
         "late",
         {
-            **dict.fromkeys(("carrier", "origin", "dest", "month", "weekday"), str),
-            "hour": _in_steps(1.0),
-            "distance": _in_steps(250.0),
+            **dict.fromkeys(("carrier", "origin", "dest", "month", "weekday")),
+            "hour": 1.0,
+            "distance": 250.0,
         },
     ),
 }

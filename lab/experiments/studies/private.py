@@ -112,12 +112,14 @@ class PrivacyError(Experiment):
             apart = min_separation(player, n)
             for bands in sorted({1, min(apart, rounds)}):
                 account = Account(apart, rounds, multiplier_of(epsilon, delta), bands)
-                rows.append({"policy": name, "bands": bands, "amplified": "no", "error": round(account.error, 4)})
-                if player is None:
-                    continue
-                account, spent = calibrated(player, n, account, delta, epsilon=epsilon)
-                if spent is not None:
-                    rows.append({"policy": name, "bands": bands, "amplified": "yes", "error": round(account.error, 4)})
+                errors = {"no": account.error}
+                if player is not None:
+                    account, spent = calibrated(player, n, account, delta, epsilon=epsilon)
+                    errors |= {} if spent is None else {"yes": account.error}
+                rows += [
+                    {"policy": name, "bands": bands, "amplified": amplified, "error": round(error, 4)}
+                    for amplified, error in errors.items()
+                ]
         return rows
 
     def conclude(self, rows, settings):
