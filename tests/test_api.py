@@ -2,16 +2,15 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
 import aoi_fl
 from aoi_fl.server.ledger import read
-from tests.processes import python
+from tests.processes import ROOT, python
 from tests.refusals import refused
 
-NOTEBOOK = Path(__file__).parents[1] / "docs/notebook.ipynb"
+NOTEBOOK = ROOT / "docs/notebook.ipynb"
 KEYS = {"num_clients": 4, "clients_per_round": 2, "num_server_rounds": 3, "model": "lr", "local_epochs": 1}
 
 

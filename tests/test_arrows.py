@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.processes import ROOT
+
 BENCHMARKS = ROOT / "lab/benchmarks"  # they measure any room
 VIRTUAL = BENCHMARKS / "fleet/virtual.py"  # plays SuperNodes
 # What a room may import.

@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 import aoi_fl
-
-ROOT = Path(__file__).resolve().parent.parent
+from tests.processes import ROOT
 
 
 def test_changes_and_citation_match_this_version():

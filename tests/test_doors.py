@@ -1,16 +1,16 @@
 """The doors of docs/architecture.md: each is opened in a copy of the rooms, and what is added appears."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from aoi_fl.server.ledger import read_run
 from tests.ledgers import parts_of
+from tests.processes import ROOT
 from tests.processes import python as run_python
 
-ROOMS = Path(__file__).parents[1] / "typings/aoi_fl"
+ROOMS = ROOT / "typings/aoi_fl"
 SELECTOR = '''
 import numpy as np
 

@@ -6,7 +6,6 @@ import re
 import sys
 import tomllib
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 from flwr.app import Error, Message
@@ -25,6 +24,7 @@ from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.record import record
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
 from tests.fakes import ToyApp, unchanged, zeros
+from tests.processes import ROOT
 from tests.refusals import refused
 
 NOON, MIDNIGHT = datetime(2026, 11, 22, 12), datetime(2026, 11, 23)
@@ -216,10 +216,10 @@ def test_a_bad_key_or_value_is_named_and_no_client_starts(tmp_path, key, value, 
 
 
 def test_keys_match_the_table_and_enrolled_files_are_accepted(tmp_path):
-    table = (Path(__file__).parents[2] / "docs" / "edge.md").read_text().split("### `node.toml`")[1].split("\n\n")[0]
+    table = (ROOT / "docs/edge.md").read_text().split("### `node.toml`")[1].split("\n\n")[0]
     listed = {key for line in table.splitlines() for key in re.findall("`([^`]+)`", line.split(" | ")[0])}
     assert listed - {"node.toml"} == {*node.KEYS} - {"num-partitions"}
-    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    page = (ROOT / "docs/configuration.md").read_text()
     table = page.partition("## A node's own configuration")[2].partition("\n## ")[0]
     assert all(f"`{key}`" in table for key in {*node.KEYS} - {"num-partitions"})
     written = node_toml("pi-3", tmp_path / "state", tmp_path / "data")

@@ -1,7 +1,6 @@
 """docs/privacy.md: its example as an app of its own, its plan, and its table by the account."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,9 @@ from aoi_fl.science.privacy.bounds import min_separation
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.server.engine.local_run import run_local
+from tests.processes import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs/privacy.md").read_text()
+PAGE = (ROOT / "docs/privacy.md").read_text()
 POLICIES = {
     "random": RandomSelector(15, 1),
     "markov-optimal": MarkovPolicy.optimal(100, 15),

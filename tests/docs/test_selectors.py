@@ -1,11 +1,12 @@
 """What docs/policies.md says of the load, against the command that it prints above the table."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
+from tests.processes import ROOT
+
+PAGE = (ROOT / "docs/policies.md").read_text()
 (COMMAND,) = re.findall(r"`aoi (simulate --policy POLICY .*--there 0\.3)`", PAGE)
 ROWS = [
     line.strip("| ").split(" | ") for line in PAGE.split("never reached |\n|---|---|---|---|---|\n")[1].splitlines()

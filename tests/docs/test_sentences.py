@@ -7,7 +7,6 @@ on the page with the numbers filled in. A number outside all sentences must be a
 import json
 import re
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +16,8 @@ from aoi_fl.lab.experiments.harness.base import by_seed
 from aoi_fl.lab.experiments.harness.stats import interval, ratio
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.studies.unequal_page import later
+from tests.processes import ROOT
 
-ROOT = Path(__file__).parents[2]
 WITHOUT = ", B = 4"
 README, CHOOSING, PRIVACY = "README.md", "docs/choosing.md", "docs/privacy.md"
 

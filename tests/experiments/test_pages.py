@@ -1,15 +1,15 @@
 """The pages of docs/results are what the code concludes from the recorded data, byte for byte."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
 from aoi_fl.lab.experiments.registry import known
 from aoi_fl.lab.experiments.runner import write_page
 from aoi_fl.lab.experiments.summary import write_summary
+from tests.processes import ROOT
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = ROOT / "docs/results"
 HOMES = dict.fromkeys(one.home for one in known().values())
 
 

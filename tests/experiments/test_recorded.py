@@ -3,15 +3,15 @@
 import json
 from functools import cache
 from operator import itemgetter
-from pathlib import Path
 
 import pytest
 
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import find
+from tests.processes import ROOT
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = ROOT / "docs/results"
 NAMES = (
     "theory",
     "remarks",

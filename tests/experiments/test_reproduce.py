@@ -9,9 +9,10 @@ from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import find, known
 from aoi_fl.lab.experiments.runner import MissingDataError, check_data, reproduce
+from tests.processes import ROOT
 from tests.refusals import refused
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = ROOT / "docs/results"
 
 # Results on disk
 

@@ -1,7 +1,6 @@
 """Studies: hypotheses are judged in pairs, and the studies' own rules do what their pages say."""
 
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,9 @@ from aoi_fl.lab.experiments.registry import known
 from aoi_fl.lab.experiments.studies.fair_arena import write_available
 from aoi_fl.lab.simulated_time.traces import drawn_start, read_trace
 from aoi_fl.science.selection import RandomSelector
+from tests.processes import ROOT
 
-TRACE = Path(__file__).parents[3] / "shared" / "data" / "availability_300.npz"
+TRACE = ROOT.parent / "shared/data/availability_300.npz"
 STUDIES = [experiment for experiment in known().values() if isinstance(experiment, Study)]
 
 

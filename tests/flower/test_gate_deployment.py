@@ -1,14 +1,13 @@
 """The owner's gate in a SuperNode of its own process, before a stock app that knows nothing of it."""
 
-from pathlib import Path
-
 import pytest
 
 from aoi_fl.client.device.receipts import read_receipts
 from aoi_fl.client.gate.book import Book
 from aoi_fl.lab.benchmarks.superlink import OURS, deployment
+from tests.processes import ROOT
 
-APP = Path(__file__).parents[1] / "apps" / "stock"
+APP = ROOT / "tests/apps/stock"
 
 
 @pytest.mark.slow

@@ -18,8 +18,9 @@ from aoi_fl.lab.benchmarks.fleet.link import failure, superlink
 from aoi_fl.lab.benchmarks.superlink import FLOWERS, OURS, deployment, started
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read
+from tests.processes import ROOT
 
-APP = Path(__file__).parents[1] / "apps" / "deployed"
+APP = ROOT / "tests/apps/deployed"
 
 
 def children() -> set[str]:
@@ -46,7 +47,7 @@ def test_clients_of_a_deployment_have_the_shares_of_a_simulation(aoi, tmp_path):
     keys |= {"policy": "random", "model": "lr", "local-epochs": 1, "run-name": "shares"}
     with started([OURS] * 3) as running:
         settings = " ".join(f"{k}={json.dumps(v)}" for k, v in keys.items())
-        run = running.submit(Path(__file__).parents[2], f'{settings} runs-dir="{tmp_path / "cluster"}"')
+        run = running.submit(ROOT, f'{settings} runs-dir="{tmp_path / "cluster"}"')
         deadline = time.monotonic() + 600
         while not (end := running.end_of(run)) and time.monotonic() < deadline:
             time.sleep(1)

@@ -11,11 +11,11 @@ from safetensors.numpy import load_file
 from aoi_fl.learning import data, working
 from aoi_fl.learning.examples import tensors
 from aoi_fl.learning.task import Task
-from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import load
 from aoi_fl.report.summary import sentence
 from tests.ledgers import rounds_of
 from tests.processes import ROOT
+from tests.report.recorded import drawn
 
 GUIDE = (ROOT / "docs/own.md").read_text()
 BLOCKS = re.findall(r'^```(python|bash)(?: title="([^"]*)")?\n(.*?)^```', GUIDE, re.MULTILINE | re.DOTALL)
@@ -75,7 +75,7 @@ def test_a_regression_is_named_as_what_it_is_everywhere(aoi, table):
     assert re.search(r"^round 3/3 .* \| rmse \d", err, re.MULTILINE) and "accuracy" not in err
     run = load(table / "runs/own", "own")
     assert f"test RMSE {rounds[-1]['test_rmse']:.4g}" in sentence(run)
-    charts = {chart.name: chart for chart in figures([run])}
+    charts = drawn(run)
     assert "test-accuracy" not in charts and charts["test-rmse"].data[0]["x"] == [0, 1, 2, 3]
     assert aoi("report", "own")[0] == 0
 

@@ -6,7 +6,6 @@ from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
 from aoi_fl.report import page
-from aoi_fl.report.figures import figures
 from aoi_fl.report.headline import headline
 from aoi_fl.report.measure import worst_tenth
 from aoi_fl.report.runs import load
@@ -17,6 +16,7 @@ from aoi_fl.server.record import record
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, SystematicParticipation
 from tests.ledgers import about_of, rounds_of
 from tests.refusals import refused
+from tests.report.recorded import drawn
 
 NODES, ROUNDS = 6, 8
 
@@ -56,7 +56,7 @@ def test_one_line_gives_a_ledger_and_a_page(tmp_path):
     for run in runs:
         assert len(run.rounds) == ROUNDS and run.size == NODES
         assert run.history.counts.sum() == sum(row["trained"] for row in run.rounds) > 0
-        assert {"participation-0", "counts", "intervals"} <= {chart.name for chart in figures([run])}
+        assert {"participation-0", "counts", "intervals"} <= drawn(run).keys()
         assert f"{ROUNDS} of {ROUNDS} rounds" in page.render([run])
     folder = tmp_path / "runs/random"
     assert not (folder / CHECKPOINTS).exists() and not (folder / MODEL).exists()
@@ -88,7 +88,7 @@ def test_what_clients_measure_is_recorded_drawn_and_shown(told, tmp_path, capfd,
     reported = {"accuracy": [i / 10 for i in range(NODES)], "f1": 0.25, "eval_loss": 3.5}
     play(RandomSelection(2, observer=record("a")), 2, **reported)
     run = load(tmp_path / "runs/a", "a")
-    charts = {chart.name for chart in figures([run])}
+    charts = drawn(run)
     for metric, column in names.items():
         assert run.rounds[-1][column] == pytest.approx(np.mean(reported[metric]))
         assert column.replace("_", "-") in charts
