@@ -88,5 +88,4 @@ MACHINE = Clock()
 
 def clock_of(grid: Grid) -> Clock:
     """Return the grid's own clock, or the machine's."""
-    clock: Clock = getattr(grid, "clock", MACHINE)
-    return clock
+    return getattr(grid, "clock", MACHINE)

@@ -93,8 +93,7 @@ def stride_rates(rates: Floats, share: Floats, returning: Floats) -> Floats:
     long = short + 1
     more, less = achieved(short), achieved(long)
     part = np.clip((rates - less) / np.where(always, 1.0, more - less), 0.0, 1.0)
-    found: Floats = np.where(always, rates, 1 / long + part * (1 / short - 1 / long))
-    return found
+    return np.where(always, rates, 1 / long + part * (1 / short - 1 / long))
 
 
 def achievable(rates: Floats, share: Floats) -> Floats:

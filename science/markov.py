@@ -148,8 +148,7 @@ class MarkovPolicy(ParticipationRule):
     @property
     def hazards(self) -> Floats:
         """Return (m+1,) probabilities (1−d)·p_a of taking part in fact."""
-        thinned: Floats = np.asarray(self.probabilities, dtype=np.float64) * (1 - self.dropout)
-        return thinned
+        return np.asarray(self.probabilities, dtype=np.float64) * (1 - self.dropout)
 
     def participates(self, clocks: Clocks, round_: int, u: Floats) -> Mask:
         """Flip the coin of each client's age."""
@@ -159,8 +158,7 @@ class MarkovPolicy(ParticipationRule):
         else:
             first, at = self._steps if known is None else absent_steps(self.rates, known.share, known.returning)
             chances = np.where(ages < first, 0.0, np.where(ages == first, at, 1.0))
-        willing: Mask = u < chances
-        return willing
+        return u < chances
 
     def first_age(self, round_: int, u: Floats) -> Ints:
         """Turn (n,) uniform numbers in [0, 1) into ages of each client's stationary law P(A = a) = P(X > a)/E[X]."""

@@ -126,8 +126,7 @@ class SystematicPolicy(ParticipationRule):
 
     def participates(self, clocks: Clocks, round_: int, u: Floats) -> Mask:
         """Return (n,) which clients have a participation due that they have not taken yet."""
-        due: Mask = self.count(round_) > self._counts(clocks)
-        return due
+        return self.count(round_) > self._counts(clocks)
 
     def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Ints:
         """Return (n,) the rounds, this one or later, of the next participations."""

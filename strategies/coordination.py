@@ -52,8 +52,7 @@ class Coordination:
     def to_ask(self, view: RoundView) -> Mask:
         """Return (n,) the free clients with an open decision: under reserve no round, or one that is past."""
         past = (view.next_round < view.round) | (self.name == protocol.POLL)
-        asked: Mask = view.free & past & (not self.undecided)
-        return asked
+        return view.free & past & (not self.undecided)
 
     def silent(self, outcome: RoundOutcome) -> int:
         """Return how many clients did not tell whether they are willing.

@@ -278,5 +278,4 @@ def late_weights(rounds_late: Ints, distances: Floats) -> Floats:
     near = np.isfinite(distances)  # the squares of a huge update are not
     furthest = distances.max(initial=0.0, where=near)
     share = np.where(near, (distances / furthest) ** 2 if furthest > 0 else 0.0, 1.0)
-    found: Floats = (1 - _NOVELTY) / (rounds_late + 1) + _NOVELTY * (1 - np.exp(-share))
-    return found
+    return (1 - _NOVELTY) / (rounds_late + 1) + _NOVELTY * (1 - np.exp(-share))

@@ -88,8 +88,7 @@ class SelectorPolicy(Policy):
 
     def state_dict(self) -> State:
         """Return the selector's state."""
-        kept: State = self._checked.state_dict() if hasattr(self._checked, "state_dict") else {}
-        return kept
+        return self._checked.state_dict() if hasattr(self._checked, "state_dict") else {}
 
     def load_state_dict(self, state: State) -> None:
         """Restore the selector's state."""
