@@ -85,7 +85,7 @@ def stride_rates(rates: Floats, share: Floats, returning: Floats) -> Floats:
     """
 
     def achieved(length: Ints) -> Floats:
-        return np.asarray((1 - (1 - share) * (1 - np.minimum(returning, share)) ** (length - 1)) / length)
+        return (1 - (1 - share) * (1 - np.minimum(returning, share)) ** (length - 1)) / length
 
     always = share == 1
 

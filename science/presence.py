@@ -67,14 +67,14 @@ class Presence(ClientArrays):
     @property
     def share(self) -> Floats:
         """Return (n,) a, the probability of availability, in (0, 1]."""
-        return np.asarray((self.there + 1) / (self.rounds + 1))
+        return (self.there + 1) / (self.rounds + 1)
 
     @property
     def returning(self) -> Floats:
         """Return (n,) b, the probability of availability a round after an absence, in (0, 1)."""
-        return np.asarray((self.returns + 1) / (self.aways + 2))
+        return (self.returns + 1) / (self.aways + 2)
 
     @property
     def staying(self) -> Floats:
         """Return (n,) the probability of availability a round after availability, in (0, 1]."""
-        return np.asarray((self.stays + 1) / (self.stands + 1))
+        return (self.stays + 1) / (self.stands + 1)

@@ -123,7 +123,7 @@ class RoundView:
     def rested(self) -> Mask:
         """(n,) the clients that may take part again; only a private run makes clients rest."""
         last = self._roster.last
-        return np.asarray((last < 1) | (self.round - last >= (self.base.min_separation or 1)))
+        return (last < 1) | (self.round - last >= (self.base.min_separation or 1))
 
     @property
     def silent(self) -> Mask:
