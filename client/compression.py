@@ -17,6 +17,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message
 from numpy.typing import NDArray
 
+from aoi_fl.client.identity import Identity
 from aoi_fl.client.state import keep, kept
 from aoi_fl.protocol import ParticipationRequest, coding, npy
 from aoi_fl.protocol.arrays import model_key, to_record
@@ -46,8 +47,7 @@ def compress_update(
     reply: Message,
     sent: tuple[str | None, Mapping[str, Array]],
     ask: ParticipationRequest,
-    folder: Path,
-    name: str,
+    who: Identity,
     clock: ClientAge,
 ) -> dict[str, Any]:
     """Replace the new model in a reply by the difference to the sent one; return the answer's fields of its code.
@@ -59,8 +59,7 @@ def compress_update(
     Parameters
     ----------
     reply, sent : the reply, and the key and the arrays of the sent model
-    ask : the request
-    folder, name : the folder of the client's state, and the client's name
+    ask, who : the request, and the client
     clock : its participations before the present round
     """
     kind = coding.checked(ask.compression or coding.NONE)
@@ -71,7 +70,7 @@ def compress_update(
     if coding.forms(record) != coding.forms(model):
         return {}
     before, trained = ({name: array.numpy() for name, array in arrays.items()} for arrays in (model, record))
-    folder /= f"{name}.residuals"
+    folder = who.state_dir / f"{who.name}.residuals"
     past = {at: folder / f"{at}.npz" for at in (clock.last, clock.before) if at is not None}  # the last one first
     places = kept(folder)
     last = next((path for at, path in past.items() if at < ask.round), folder)

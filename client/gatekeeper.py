@@ -157,10 +157,10 @@ def write(leaves: Content, reply: Content, records: RecordDict) -> RecordDict:
     for key, new in leaves.arrays.items():
         old = cast(ArrayRecord, records[key])
         made[key] = ArrayRecord({n: _array(old[n], reply.arrays[key][n], new[n], reply.unread) for n in new})
-    made |= {key: MetricRecord(cast(Any, record)) for key, record in leaves.metrics.items()}
-    made |= {key: ConfigRecord(cast(Any, record)) for key, record in leaves.configs.items()}
+    made |= {key: MetricRecord(record) for key, record in leaves.metrics.items()}
+    made |= {key: ConfigRecord(record) for key, record in leaves.configs.items()}
     if leaves.own is not None:
-        made[protocol.AOI] = ConfigRecord(cast(Any, leaves.own))
+        made[protocol.AOI] = ConfigRecord(dict(leaves.own))
     return RecordDict(made)
 
 

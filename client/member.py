@@ -14,7 +14,7 @@ from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import compress_update
 from aoi_fl.client.freshness import Source
 from aoi_fl.client.gate import rules
-from aoi_fl.client.identity import Identity, identity
+from aoi_fl.client.identity import identity
 from aoi_fl.client.promises import Forbidden, device_of, promise_after, refused_now
 from aoi_fl.client.state import ClientState, StateFile
 from aoi_fl.client.step import ClientMemory, Request, step
@@ -55,7 +55,7 @@ class Member:
         self._asked = time.monotonic() - (0.0 if sent is None else poll_schedule.waited(sent))
         self.ask, self._introduce, self._make_source = ask, introduce, make_source
         self._accepted: tuple[str | None, Mapping[str, Array]] | None = None  # the model to train
-        self.identity: Identity = identity(context, ask.run, private=ask.private)
+        self.identity = identity(context, ask.run, private=ask.private)
         self._file = StateFile(self.identity.state_dir, self.identity.name)
         self._device = device_of(node, self.identity, private=ask.private)
         self.state = ClientMemory(ClientState(self.identity.seed))
@@ -142,7 +142,7 @@ class Member:
             return reply
         if self._accepted is not None:
             clock = self.state.own.age or ClientAge(last=0)  # the client has answered this message
-            code = compress_update(reply, self._accepted, self.ask, self.identity.state_dir, self.identity.name, clock)
+            code = compress_update(reply, self._accepted, self.ask, self.identity, clock)
             answer = replace(self._step(trained=True), **code)
         elif self.ask.ahead:
             answer = Member(self._context, replace(self.ask, round=self.ask.round + 1)).answer()

@@ -113,11 +113,6 @@ class _Announced:
         if content is not None and len(content) <= _KEPT:
             self.kept[part] = content
 
-    def wait(self) -> None:
-        """Lengthen the pause, and begin it."""
-        self.rest = min(2 * self.rest, _LONGEST_REST)
-        self.again = time.monotonic() + self.rest
-
 
 class Replies:
     """The replies to sent messages.
@@ -146,9 +141,7 @@ class Replies:
         self._run_id = grid.run.run_id
         self._announced: dict[str, _Announced] = {}
         self._sizes, self._is_late = sizes, is_late
-        self._failures: Counter[str] = (
-            Counter()
-        )  # calls that the SuperLink broke off, by the message that they were about
+        self._failures = Counter[str]()  # calls that the SuperLink broke off, by the message that they were about
         self._hands = None if large else ThreadPoolExecutor(_HANDS, thread_name_prefix="replies")
 
     def forget(self, message_ids: Iterable[str]) -> None:
@@ -242,7 +235,8 @@ class Replies:
             reply.failures += 1
             return self._lost(reply, "the SuperLink fails over its reply") if reply.failures >= _TRIES else None
         if contents is None:
-            reply.wait()
+            reply.rest = min(2 * reply.rest, _LONGEST_REST)
+            reply.again = time.monotonic() + reply.rest
             return None
         request = self._messages.ConfirmMessageReceivedRequest(
             node=self._grid.node, run_id=self._run_id, message_object_id=reply_id

@@ -73,7 +73,7 @@ def connect_once() -> None:
     from flwr.supercore import sql_mixin
 
     module: Any = sql_mixin
-    make: Callable[..., Any] = module.create_engine
+    make = module.create_engine
 
     def create_engine(url: str, **settings: Any) -> Any:
         if "poolclass" not in settings:  # only a database in memory sets it, and has one connection already
@@ -173,7 +173,7 @@ def read_once() -> None:
 
 def let_calls_wait() -> None:
     """Let this process's gRPC servers queue 20,000 calls; by default they refuse above 1000."""
-    serve: Callable[..., grpc.Server] = grpc.server
+    serve = grpc.server
     waiting = [
         ("grpc.server.max_pending_requests", _WAITING),
         ("grpc.server.max_pending_requests_hard_limit", _WAITING),
@@ -213,7 +213,7 @@ def log_no_looks() -> None:
         return
     FLOWER_LOGGER.setLevel(shown)
     servicer: Any = fleet_servicer
-    log: Callable[..., None] = servicer.log
+    log = servicer.log
 
     def without_looks(level: int, text: str, *about: Any) -> None:
         if not text.startswith("[Fleet.PullMessages]"):

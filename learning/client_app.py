@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
-from numpy.typing import NDArray
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.client.envelope import ask_of
-from aoi_fl.client.identity import Identity, identity, run_folder
+from aoi_fl.client.identity import identity, run_folder
 from aoi_fl.client.participation import ClientApp
 from aoi_fl.learning.freshness import Folder, Mislabelled
 from aoi_fl.learning.npz import count_examples
@@ -38,12 +36,10 @@ app = ClientApp()
 
 @app.introduce()
 def introduce(context: Context, ask: ParticipationRequest) -> dict[str, Value]:
-    """Return this client's number of images, and its price and sensitivity if it has them."""
-    given = {**_row(context, ask), **context.node_config}
-    terms: dict[str, Value] = {key: given[key] for key in ("payment", "sensitivity") if key in given}
+    """Return this client's number of images, and its price and sensitivity if it has them, among other values."""
     source = make_source(context, ask)
     size = count_examples(source.path) if isinstance(source, Folder) else len(source.indices)
-    return {"num-examples": size, **terms}
+    return {**_row(context, ask), **context.node_config, "num-examples": size}
 
 
 @app.source()
@@ -51,12 +47,13 @@ def make_source(context: Context, ask: ParticipationRequest) -> Mislabelled | Fo
     """Return the source of this client's data."""
     node, client = context.node_config, identity(context, ask.run)
     if "data-file" in node:
-        seconds = cast(float, node.get("round-seconds", Folder.round_seconds))  # Folder checks the value
+        seconds: Any = node.get("round-seconds", Folder.round_seconds)  # Folder checks the value
         return Folder(Path(str(node["data-file"])), str(node.get("refresh-command", "")), seconds)
     settings = _settings(context)
     row = _row(context, ask)
-    rate = settings.mislabel_rate * row.get("staleness", 1.0)
-    return Mislabelled(_images(context, ask, client), client.number, settings.seed, int(row.get("age", 0)), rate)
+    path = node.get("partition-file") or run_folder(context, ask.run).parent / protocol.PARTITION_FILE
+    indices, rate = read_index(str(path), client.partition or 0), settings.mislabel_rate * row.get("staleness", 1.0)
+    return Mislabelled(indices, client.number, settings.seed, int(row.get("age", 0)), rate)
 
 
 @app.train()
@@ -110,7 +107,7 @@ def _work(message: Message, context: Context) -> tuple["Task", int, "How"]:
     how: How = {
         "round_": ask.round,
         "seed": settings.seed,
-        "learning_rate": float(cast(float, _config(message)["learning-rate"])),
+        "learning_rate": float(_config(message)["learning-rate"]),
         "batch_size": settings.batch_size,
         "epochs": settings.local_epochs or None,
         "steps": settings.local_steps or None,
@@ -121,7 +118,7 @@ def _work(message: Message, context: Context) -> tuple["Task", int, "How"]:
 def _examples(message: Message, context: Context, task: "Task") -> "Examples":
     """Return this client's examples of the age that the message has, or of this round."""
     ask = ask_of(context)
-    return make_source(context, ask).examples(task, ask.round, cast(int, _config(message).get("data-age", 0)))
+    return make_source(context, ask).examples(task, ask.round, _config(message).get("data-age", 0))
 
 
 def _update(message: Message, arrays: "ModelArrays", loss: float, examples: "Examples") -> Message:
@@ -129,12 +126,12 @@ def _update(message: Message, arrays: "ModelArrays", loss: float, examples: "Exa
     return Message(RecordDict({protocol.ARRAYS: to_record(arrays), protocol.METRICS: metrics}), reply_to=message)
 
 
-def _arrays(message: Message) -> ArrayRecord:
-    return cast(ArrayRecord, message.content[protocol.ARRAYS])
+def _arrays(message: Message) -> Any:
+    return message.content[protocol.ARRAYS]
 
 
-def _config(message: Message) -> ConfigRecord:
-    return cast(ConfigRecord, message.content.get(protocol.CONFIG, ConfigRecord()))
+def _config(message: Message) -> Any:
+    return message.content.get(protocol.CONFIG, ConfigRecord())
 
 
 @app.evaluate()
@@ -145,12 +142,6 @@ def evaluate(message: Message, context: Context) -> Message:
     loss, value = task.evaluate(from_record(_arrays(message)), examples)
     metrics = MetricRecord({"num-examples": len(examples), "loss": loss, task.form.metric: value})
     return Message(RecordDict({protocol.METRICS: metrics}), reply_to=message)
-
-
-def _images(context: Context, ask: ParticipationRequest, client: Identity) -> NDArray[np.int64]:
-    """Return the positions of this client's images, from the partition's index file."""
-    path = context.node_config.get("partition-file") or run_folder(context, ask.run).parent / protocol.PARTITION_FILE
-    return read_index(str(path), 0 if client.partition is None else client.partition)
 
 
 def _row(context: Context, ask: ParticipationRequest) -> dict[str, float]:
@@ -194,7 +185,7 @@ def _task(message: Message, context: Context) -> "Task":
     sgd.threads(settings.threads)
     names = {"data_dir": "data-dir", "model_dir": "model-dir"}
     own = {field: str(context.node_config[key]) for field, key in names.items() if context.node_config.get(key)}
-    shape, classes = cast(list[int], config.get("data-shape")), cast(int, config.get("classes"))
+    shape, classes = config.get("data-shape"), config.get("classes")
     form = Form(tuple(shape), classes) if shape else None
     source, data_source = (str(config.get(key, "")) for key in ("model-source", "data-source"))
     return Task.of(settings, told=form, source=source, data_source=data_source, **own)

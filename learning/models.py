@@ -46,7 +46,7 @@ def build(name: str, form: Form, *, seed: int, zeros: bool = False, folder: str 
     ConfigError : the name is unknown; the CNN with a table, or with images too small for its two poolings; the SVM with
         a regression; zeros with hidden layers; or your own model cannot be made.
     """
-    refusals: tuple[tuple[bool, str | tuple[str, ...], str], ...] = (
+    refusals = (
         (name not in MODELS and not is_own(name), (*MODELS, own_model.HOW), "Choose one of these."),
         (
             zeros and name not in ("lr", "svm"),

@@ -12,7 +12,7 @@ import re
 import shlex
 import unicodedata
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from aoi_fl.protocol import MAX_NAME, is_name
 from aoi_fl.protocol.clients import read_number
 from aoi_fl.protocol.files import is_file
 from aoi_fl.science.draws import generator
-from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean, install
+from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean, install, refusing
 from aoi_fl.science.types import AnyArray, Floats, Ints, Mask
 
 _TEST = 5  # every fifth row is a test row
@@ -154,18 +154,17 @@ def _understood(features: Sequence[_Column], target: _Column, classes: int, clie
     return ", ".join([*parts, f"{len(clients)} clients"] if clients else parts)
 
 
-def _notes(features: Sequence[_Column], target: _Column, classes: int, clients: dict[str, list[str]]) -> list[str]:
-    """Return warnings about a file that is valid but probably a mistake; ``clients`` are the names in their column."""
-    notes = []
+def _notes(features: Sequence[_Column], target: _Column, classes: int, clients: dict[str, list[str]]) -> Iterator[str]:
+    """Yield warnings about a file that is valid but probably a mistake; ``clients`` are the names in their column."""
     if target.numbers is not None and not classes and resemble_classes(target.numbers):
-        notes.append(
+        yield (
             f"column {target.name} holds {len(target.kinds[0])} whole numbers with a decimal point, so the model "
             "predicts numbers. If they are classes, write them without the point."
         )
     for column in features:
         whole = column.numbers is None or bool((column.numbers == np.rint(column.numbers)).all())
         if whole and len(column.kinds[0]) == len(column.cells) > _SHORT:
-            notes.append(
+            yield (
                 f"all values of column {column.name} differ, as in a row number, which is no feature. "
                 f"Leave it out: {column.drop}."
             )
@@ -175,9 +174,8 @@ def _notes(features: Sequence[_Column], target: _Column, classes: int, clients: 
         for word in written:
             like = " ".join(unicodedata.normalize("NFKC", word).casefold().split()).lstrip("0")
             if (other := seen.setdefault(like, word)) != word:
-                notes.append(f"{other!r} and {word!r} of column {name} are two values, as they are written")
+                yield f"{other!r} and {word!r} of column {name} are two values, as they are written"
                 break
-    return notes
 
 
 def read_clients(kind: str, path: Path, client: str) -> tuple[str, ...]:
@@ -193,17 +191,14 @@ def _columns(
     named = [name for _, name in keys]
     if not is_file(path):
         raise ConfigError(f"dataset={kind}:FILE", path, "the path of a file that exists", "Correct the path.")
-    try:
-        columns, notes = _parquet(path, named) if kind == "parquet" else _csv(path)
-    except ImportError as error:  # pandas does not name the package that it lacks for Parquet
-        allowed = f"readable with {error.name or 'pyarrow'}"
-        raise ConfigError("dataset", path, allowed, f"Install it: {install('data')}.") from error
-    except ConfigError:
-        raise
-    except (OSError, EOFError, zlib.error, ValueError, csv.Error) as error:
-        form = "Parquet" if kind == "parquet" else "CSV in UTF-8"
-        allowed = f"readable as {form} ({' '.join(str(error).split())})"
-        raise ConfigError("dataset", path, allowed, f"Save it again as {form}.") from error
+    form = "Parquet" if kind == "parquet" else "CSV in UTF-8"
+    errors = (OSError, EOFError, zlib.error, ValueError, csv.Error)
+    with refusing(errors, "dataset", path, f"readable as {form}", f"Save it again as {form}."):
+        try:
+            columns, notes = _parquet(path, named) if kind == "parquet" else _csv(path)
+        except ImportError as error:  # pandas does not name the package that it lacks for Parquet
+            allowed = f"readable with {error.name or 'pyarrow'}"
+            raise ConfigError("dataset", path, allowed, f"Install it: {install('data')}.") from error
     if len(columns) < 2:
         allowed = "two columns or more, of a CSV file separated by a comma, a semicolon, a tab or |"
         raise ConfigError(f"columns of {path}", ", ".join(name for name, _ in columns), allowed, "Correct the file.")

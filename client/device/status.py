@@ -73,7 +73,7 @@ def _gate(
             epsilon = epsilon_of(math.sqrt(updates) * promise.mu, promise.delta)
             spent = f"ε = {epsilon:.4g} at δ = {promise.delta:g}"
             yield f"run {run.name}: {spent}, if the server adds the noise that it announced"
-    prevented: Counter[str] = Counter()
+    prevented = Counter[str]()
     for entry in (*entries, *state.repeats.values()):
         if entry["rule"] and entry["decision"] not in LEAVES:
             prevented[entry["rule"]] += entry["times"]

@@ -45,8 +45,8 @@ class Content:
     """
 
     arrays: Mapping[str, Arrays] = field(default_factory=dict)
-    metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    configs: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, Any] | None = None
     unread: str = ""
 
