@@ -40,7 +40,7 @@ def train(message: Message, context: Context) -> Message:
         trees.update(mine, trees.num_boosted_rounds())
         grown = trees[trees.num_boosted_rounds() - 1 : trees.num_boosted_rounds()]
     raw = np.frombuffer(grown.save_raw("json"), dtype=np.uint8)
-    metrics = MetricRecord({"num-examples": int(mine.num_row()), "bytes": len(raw)})
+    metrics = MetricRecord({"num-examples": int(mine.num_row())})
     return Message(RecordDict({"arrays": ArrayRecord([raw]), "metrics": metrics}), reply_to=message)
 
 
