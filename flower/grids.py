@@ -36,9 +36,7 @@ def registered_names(grid: Grid) -> dict[int, str]:
     return {int(node.node_id): node.name for node in nodes if node.name}
 
 
-def packs(grid: Grid) -> bool:
-    """Return whether to pack models: over a network each array of a model costs several calls."""
-    return uploads(grid)
+packs = uploads  # whether to pack models: over a network each array of a model costs several calls
 
 
 def be_patient(grid: Grid) -> None:

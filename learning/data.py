@@ -67,8 +67,6 @@ _PUBLISHED = {
 }
 _DIGITS_TEST = 297  # of 1797, which leaves 1500 to train on
 
-Arrays = tuple[AnyArray, AnyArray, AnyArray, AnyArray]  # train_x, train_y, test_x, test_y
-
 
 def load(
     name: str,
@@ -169,7 +167,7 @@ def files(name: str, data_dir: Path | str) -> list[Path]:
     return [root / source.folder / file for file in source.files]
 
 
-def _published(name: str, root: Path, download: bool) -> Arrays:
+def _published(name: str, root: Path, download: bool) -> npz.Arrays:
     paths, source = files(name, root), _PUBLISHED[name]
     if paths[0].suffix == ".npz":
         return npz.read(paths[0], shape=(3, 32, 32), classes=10)
@@ -238,7 +236,7 @@ def _cifar(blob: bytes) -> tuple[NDArray[np.uint8], Ints]:
     return np.asarray(batch["data"], np.uint8).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), np.asarray(labels)
 
 
-def _digits() -> Arrays:
+def _digits() -> npz.Arrays:
     found = find_spec("sklearn")
     if not found or not found.origin:
         allowed = "installed for the data set digits"

@@ -162,8 +162,7 @@ def evaluate(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, batch: int | No
     """
     model.eval()
     batch = batch or (100 if x.device.type == "cpu" else 1000)
-    total = torch.zeros((), dtype=torch.float64, device=x.device)
-    judged = torch.zeros((), dtype=torch.float64, device=x.device)  # hits, or squared errors
+    total, judged = torch.zeros(2, dtype=torch.float64, device=x.device)  # losses; hits, or squared errors
     regression = y.is_floating_point()
     for images, labels in zip(x.split(batch), y.split(batch), strict=True):
         outputs = model(images)

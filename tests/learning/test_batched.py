@@ -147,10 +147,6 @@ RUN = {
     "evaluate-clients": 2,
     "seed": 3,
 }
-RUNS = {
-    "poll": {"policy": "markov-optimal", "sizes": "zipf:1.5"},
-    "wics": {"policy": "wics", "mislabel-rate": 0.05, "trains": "all"},
-}
 ALWAYS = {"train-together": "always"}
 FLOAT32 = 1e-4  # of the largest value of an array, and of losses, after four rounds
 
@@ -186,14 +182,11 @@ def compare(*folders):
         np.testing.assert_allclose(second[name], value, rtol=0, atol=FLOAT32 * np.abs(value).max())
 
 
-@pytest.mark.parametrize(
-    "kind", ["poll", *(pytest.param(kind, marks=pytest.mark.slow) for kind in RUNS if kind != "poll")]
-)
-def test_a_run_is_the_same_together_and_alone(kind, tmp_path, monkeypatch):
-    programs = counted(monkeypatch)
-    alone = play_run(tmp_path / "alone", **RUNS[kind], **{"train-together": "never"})
+def test_a_run_is_the_same_together_and_alone(tmp_path, monkeypatch):
+    programs, keys = counted(monkeypatch), {"policy": "markov-optimal", "sizes": "zipf:1.5"}
+    alone = play_run(tmp_path / "alone", **keys, **{"train-together": "never"})
     assert programs == []
-    both = play_run(tmp_path / "together", **RUNS[kind], **ALWAYS)
+    both = play_run(tmp_path / "together", **keys, **ALWAYS)
     assert max(programs) >= 2 and len(programs) <= RUN["num-server-rounds"]
     compare(alone, both)
 
