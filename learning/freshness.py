@@ -50,7 +50,7 @@ class Mislabelled(Source):
     number: int = 0
     seed: int = 0
     first_age: int = 0
-    rate: float = 0.0
+    rate: float = 0.05
     cap: float = 0.9
 
     def examples(self, task: "Task", round_: int, age: int) -> "Examples":

@@ -7,10 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Thread
 
-import pytest
-
 from aoi_fl.client import sandbox
-from aoi_fl.science.errors import ConfigError
+from tests.refusals import refused
 
 CONTENT = os.urandom(3_000_000)
 
@@ -44,6 +42,5 @@ def test_a_supernode_that_has_not_started_closes_the_connection(tmp_path):
 
 
 def test_a_socket_that_cannot_be_made_is_named(tmp_path):
-    with pytest.raises(ConfigError) as caught:
+    with refused("--app-socket", tmp_path / "missing" / "app"):
         sandbox.serve(tmp_path / "missing" / "app", 1)
-    assert (caught.value.key, caught.value.value) == ("--app-socket", tmp_path / "missing" / "app")
