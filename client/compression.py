@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message
-from numpy.typing import NDArray
 
 from aoi_fl.client.identity import Identity
 from aoi_fl.client.state import keep, kept
@@ -23,9 +22,10 @@ from aoi_fl.protocol import ParticipationRequest, coding, npy
 from aoi_fl.protocol.arrays import model_key, to_record
 from aoi_fl.protocol.log import logger
 from aoi_fl.science.age import ClientAge
+from aoi_fl.science.types import AnyArray, Arrays
 
 
-def _read(path: Path, place: Path) -> dict[str, NDArray[Any]] | None:
+def _read(path: Path, place: Path) -> dict[str, AnyArray] | None:
     """Return a residual by array names, or None if its file, which may lie aside, cannot be read."""
     try:
         with zipfile.ZipFile(place) as file:  # it verifies checksums
@@ -35,7 +35,7 @@ def _read(path: Path, place: Path) -> dict[str, NDArray[Any]] | None:
         return None
 
 
-def _save(path: Path, residual: Mapping[str, NDArray[Any]]) -> None:
+def _save(path: Path, residual: Arrays) -> None:
     blob = io.BytesIO()
     with zipfile.ZipFile(blob, "w") as file:
         for name, array in residual.items():

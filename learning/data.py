@@ -21,7 +21,7 @@ from aoi_fl.learning import npz, tabular
 from aoi_fl.learning.form import Dataset, Form, Labels
 from aoi_fl.protocol import files as disk
 from aoi_fl.science.errors import ConfigError, install
-from aoi_fl.science.types import AnyArray, Ints, Singles
+from aoi_fl.science.types import Ints, Singles
 
 _IDX = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
 
