@@ -81,7 +81,7 @@ def read_table(
         used
     """
     rows: list[dict[str, Any]] = []
-    names: set[str] = set()
+    names = set[str]()
     try:
         reader = csv.reader(io.StringIO(read_text(path), newline=""), skipinitialspace=True)
         header = [title.strip() for title in next(reader, [])]

@@ -95,7 +95,7 @@ class FlowerAggregation:
         self._strategy, self._options, self._chain = strategy, options, chain_of(strategy)
         self._silenced: Mapping[str, Any] = {} if metrics else {"train_metrics_aggr_fn": lambda *_: MetricRecord()}
         self._standing = PersistentConfig()
-        self._said: set[str] = set()
+        self._said = set[str]()
         self.begin(0, ArrayRecord())
 
     def drafts(

@@ -55,7 +55,7 @@ class AtWork:
         self._rounds, self._buffered = run.options.late_rounds, run.options.buffer > 0
         self._works: dict[int, Work] = {}
         run.roster.busy = self
-        self._left: set[int] = set()  # clients that have left in this round: it has a row of them
+        self._left = set[int]()  # clients that have left in this round: it has a row of them
         self._exchange: OpenExchange | None = None  # of all rounds, with a buffer
         # The models of messages that a resumed run sends again, by round, and whether their clients were forced.
         self._interrupted: dict[int, tuple[ArrayRecord, bool]] = {}

@@ -34,7 +34,7 @@ class Dispatch:
         self._run, self._roster = run, run.roster
         self.sent: dict[int, Message] = {}
         self._kind = TRAINING
-        self._excused: set[int] = set()  # sleeping clients, whose silence does not count
+        self._excused = set[int]()  # sleeping clients, whose silence does not count
         self._exchange: Exchange  # of these messages, once they are sent
 
     @property

@@ -65,8 +65,8 @@ class RollCall:
 
     def __init__(self, run: Shared) -> None:
         self._run, self._roster, self._options = run, run.roster, run.options
-        self.gone: set[int] = set()
-        self.outside: set[int] = set()
+        self.gone = set[int]()
+        self.outside = set[int]()
         self.nodes = Nodes(0)
         self._mute = Backoff()  # nodes that have not introduced themselves
         self._unheard = 0  # roll calls of late with a new node that did not answer: each halves the wait for the next

@@ -46,15 +46,15 @@ class Roster:
     def __init__(self, options: RoundOptions, expected: int = 0, known: Iterable[ClientRecord] = ()) -> None:
         self._options, self._expected = options, expected
         self._only = frozenset(names_of("clients", options.clients))
-        self.packing: set[int] = set()
+        self.packing = set[int]()
         self.records: dict[int, ClientRecord] = {}
         self.available = self.away = np.zeros(0, np.bool_)
         self.seen = self.last = self.next_round = np.zeros(0, np.int64)
         self.sizes = self.payments = self._sensitivities = np.zeros(0)
         self.busy: Iterable[int] = ()
-        self.uncounted: set[int] = set()
+        self.uncounted = set[int]()
         self.round = 0
-        self._sizeless: set[int] = set()  # named in a warning, without a declared size
+        self._sizeless = set[int]()  # named in a warning, without a declared size
         self.patience = RetryPolicy()
         self._awake_at: dict[int, float] = {}  # monotonic second at which a sleeping client wakes up
         self._node_of: dict[int, int] = {}

@@ -45,7 +45,7 @@ class StrategyRun(Shared):
         self.roll = RollCall(self)
         self.complete: str | None = None
         self.last = self._started = 0  # the last round of all, and the last that has started
-        self.unable: set[int] = set()
+        self.unable = set[int]()
 
     def state_dict(self) -> State:
         """Return what the next round needs: (n,) arrays by client number, and the states of the parts."""

@@ -74,7 +74,7 @@ class Shared:
         self.roster = Roster(self.options, self.needs, self.resume.clients if self.resume else ())
         self.timer, self.progress, self.round = RoundTimer(self.options.round_seconds), RunProgress(), Round(0)
         self.inbox: dict[int, tuple[ParticipationRequest, ParticipationReply]] = {}
-        self._cautioned: set[str] = set()  # what a warning has been about
+        self._cautioned = set[str]()  # what a warning has been about
 
     def call_step(self, name: str, step: Callable[..., Any], *arguments: Any, made: Callable[[Any], T]) -> T:
         """Call a step of the strategy, which may be a subclass's."""

@@ -61,7 +61,7 @@ class BudgetedPolicy(Policy):
         self._emptied = np.zeros(0, np.int64)  # the last round that each client had alone and left empty
         self._known = 0
         self._ledger = {"spent": 0.0}  # of the round at hand
-        self._capped: set[int] = set()  # named in a warning, for an extreme φ
+        self._capped = set[int]()  # named in a warning, for an extreme φ
         self._slopes = SlopeEstimate.of(0) if estimated else None  # of losses by age, φ
         self._declared = selector.index in BY_SENSITIVITY and not estimated  # whether clients must declare φ
 

@@ -60,7 +60,7 @@ class Shares:
         self.rule, self._clients, self._per_round = rule, clients, per_round
         self._most, self._leaving = most, leaving
         self._stride = stride(clients, per_round)
-        self._rateless: set[int] = set()  # named in a warning, without a given rate
+        self._rateless = set[int]()  # named in a warning, without a given rate
         self.members = self.known = np.zeros(0, np.bool_)
 
     def found(self, view: RoundView) -> Floats | None:
