@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from aoi_fl.lab.experiments.harness.account import concluded, count, hours, seeds, telling
+from aoi_fl.lab.experiments.harness.account import concluded, hours, seeds, telling
 from aoi_fl.lab.experiments.harness.pages import render
 from aoi_fl.lab.experiments.harness.store import Store, rests_on
 from aoi_fl.lab.experiments.registry import known
@@ -33,12 +33,13 @@ def _line(experiment, store, claim):
     """Return a claim as the templates show it, with the page of its experiment and the account of its measurement."""
     rows = [row for row in telling(experiment, store) if rests_on(row, claim.units)] if store else []
     commands = store.commands(claim.units) if store else []
+    played = len(seeds(rows)) * int(store.settings.get("seeds a batch", 1)) if rows else 0
     return {
         "claim": claim,
         "paper": "Our own" if claim.is_ours else claim.source.partition(",")[0],  # the first of two
         "home": experiment.home,
         "page": experiment.home if store else "",
-        "seeds": claim.seeds or (rows and count(store, rows)) or "–",
+        "seeds": claim.seeds or played or "–",
         "core": hours(store.spent(claim.units, seeds(rows))) if rows else "–",
         "command": " ".join(f"`{command}`" for command in commands or [f"aoi reproduce {experiment.name}"]),
     }

@@ -59,9 +59,9 @@ class RoundClock:
     def here(self, round_: int) -> Mask:
         """Return (n,) which clients are available as a round begins; with none, time moves on to the next one."""
         if self._here[0] != round_:
-            self.now, there = self.devices.availability.next_present(self.now, self.until)
-            self._here = round_, there
-            self.there += self._here[1]
+            self.now, here = self.devices.availability.next_present(self.now, self.until)
+            self._here = round_, here
+            self.there += here
         return self._here[1]
 
     def play(self, round_: int, chosen: Mask) -> Mask:

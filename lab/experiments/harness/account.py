@@ -41,11 +41,6 @@ def but_seed(unit):
     return key_of({key: value for key, value in unit.items() if key != "seed"})
 
 
-def count(store, rows):
-    """Return the number of seeds behind rows of a store; a row may be the mean of a batch."""
-    return len(seeds(rows)) * int(store.settings.get("seeds a batch", 1))
-
-
 def hours(seconds):
     """Write the time of one core: ``1.38 h``, ``29 s``."""
     return f"{seconds / 3600:.2f} h" if seconds >= 360 else f"{seconds:.0f} s"
