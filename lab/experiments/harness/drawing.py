@@ -137,3 +137,21 @@ def _lines(chart, rows):
         name: {x: [sum(of) / len(of) for of in seeds.values()] for x, seeds in sorted(points.items())}
         for name, points in lines.items()
     }
+
+
+def beside(axes, place, found, dots, colour):
+    """Draw a mean with its interval along a line of the picture, and each seed's value as a dot."""
+    axes.plot(dots, [place] * len(dots), ".", color=colour, alpha=0.4)
+    axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, marker="o", color=colour)
+
+
+def lines(axes, names, room=0.5):
+    """Draw the base at 0, and name the lines beside it from the top down."""
+    axes.axvline(0, color=COLOURS[0])
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 1 + room, -room)
+
+
+def legend_below(figure, axes):
+    """Put the axes' legend under the whole figure."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, spread
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE, beside, lines
 from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL
@@ -135,10 +135,7 @@ class Study(Experiment):
         ]
         figure.set_figheight(_MARGIN + _LINE * max(len(there), 2))
         for axes, measure in zip(figure.subplots(1, len(drawn), sharey=True, squeeze=False)[0], drawn, strict=True):
-            axes.axvline(0, color=COLOURS[0])
-            names = [policy if len(self.cases) == 1 else f"{case}: {policy}" for case, policy in there]
-            axes.set_yticks(range(len(there)), names)
-            axes.set_ylim(len(there) - 0.5, -0.5)
+            lines(axes, [policy if len(self.cases) == 1 else f"{case}: {policy}" for case, policy in there])
             if measure.margin:
                 axes.axvspan(-measure.margin, measure.margin, color="#E3E3E3")
             for place, (case, policy) in enumerate(there):
@@ -148,8 +145,7 @@ class Study(Experiment):
                 if not found.count:
                     axes.text(0, place, NOT_BY_ALL, va="center", color="#606060")
                     continue
-                axes.plot(apart, [place] * len(apart), ".", color=colour, alpha=0.4)
-                axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, marker="o", color=colour)
+                beside(axes, place, found, apart, colour)
             axes.set_xlabel(f"{textwrap.fill(measure.label, _WIDE)}\nabove {base}", fontsize=SIZE)
 
     def _cells(self, rows, case, policy):

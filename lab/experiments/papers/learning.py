@@ -3,21 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, pick
-from aoi_fl.lab.experiments.harness.drawing import Panel, draw_charts
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion, listed
 from aoi_fl.lab.experiments.harness.times import shift
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, undecided
+from aoi_fl.lab.experiments.papers.curves import draw
 from aoi_fl.lab.experiments.papers.paper_claims import MEMORYLESS, claims_for
 from aoi_fl.lab.experiments.papers.speed import BASE, OURS, POLICIES, VARIANTS, curves_of, diverged, measured, table_of
 
 # One target a data set, where the papers give one; Fashion-MNIST's and the digits' are ours.
 TARGETS = {"mnist": 0.97, "fashion-mnist": 0.85, "cifar10": 0.75, "cifar100": 0.30, "digits": 0.90}
-_BELOW = 0.12  # accuracy below the target that is drawn
 
 
 class Learning(Experiment):
@@ -110,15 +107,10 @@ class Learning(Experiment):
         return Conclusion(listed(paragraph, [point for point, holds in points.items() if holds]), claims, tables)
 
     def plot(self, rows, settings, figure):
-        """Draw the accuracy of each policy; a run whose model diverged has its last one from then on."""
-        drawn = [
-            {"partition": split, "policy": policy, "seed": seed, "round": passed + 1, "accuracy": accuracy}
-            for split, found in self._there(rows).items()
-            for policy, curve in found.items()
-            for (seed, passed), accuracy in np.ndenumerate(curve)
-        ]
-        low = min(self._judged_at(settings).values()) - _BELOW
-        draw_charts(figure, [Panel(each=("partition",), low=low)], drawn)
+        curves = self._there(rows)
+        if curves:
+            title = f"{settings['dataset']}, {settings['model']}"
+            draw(figure, title, curves, {split: self._judged_at(settings)[split] for split in curves})
 
     def _judged_at(self, settings):
         """Return the accuracy of judgement for each partition."""

@@ -4,8 +4,11 @@ import math
 from functools import cache
 from itertools import pairwise
 
+import numpy as np
+
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import grouped, pick
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import beyond, joint, side
 from aoi_fl.science.load import window_deviation
@@ -32,6 +35,7 @@ def expected_variance(policy, window, rounds):
 
 
 _SHOWN = (1, 5, 20, 100)  # windows of the page's table
+_NOTHING = 1e-9  # below it a deviation is rounding
 
 
 class Windows(setting.PolicyFigure):
@@ -42,8 +46,7 @@ class Windows(setting.PolicyFigure):
         return [{"window": t, "deviation": value} for t, value in window_deviation(history).items()]
 
     def conclude(self, rows, settings):
-        rounds = settings["rounds"]
-        found = {key: pick(of, "deviation") for key, of in grouped(rows, "policy", "window").items()}
+        rounds, found = settings["rounds"], _by_window(rows)
         windows = sorted({window for _, window in found})
         exact = {key: expected_variance(*key, rounds) for key in found}
         met = agreement([([v**2 for v in values], exact[key]) for key, values in found.items()])
@@ -93,6 +96,33 @@ class Windows(setting.PolicyFigure):
             ),
         }
         return self.concluded(claims, [[p, *(value.show(4) for value in at[p])] for p in at], met=met)
+
+    def plot(self, rows, settings, figure):
+        axes, rounds, found = figure.subplots(), settings["rounds"], _by_window(rows)
+        fine = range(1, max(window for _, window in found) + 1)
+        for policy, colour, marker in zip(self.policies, COLOURS, "sovD^", strict=False):
+            style = {"color": colour, "marker": marker}
+            exact = [_root(expected_variance(policy, t, rounds)) for t in fine]
+            line = "--" if policy == setting.SYSTEMATIC else "-"
+            axes.plot(fine, [v or np.nan for v in exact], line, color=colour, linewidth=1.4)
+            points = [(t, interval(values)) for (p, t), values in found.items() if p == policy]
+            above = [(t, f.mean, f.half) for t, f in points if f.mean > _NOTHING]  # a logarithmic axis has no zero
+            axes.errorbar(*zip(*above, strict=True), linestyle="", label=policy, **style)
+            even = [t for t, f in points if f.mean <= _NOTHING]
+            if even:
+                lowest = axes.get_xaxis_transform()
+                axes.plot(even, [0.0] * len(even), transform=lowest, linestyle="", clip_on=False, zorder=3, **style)
+                at_left = {"transform": lowest, "ha": "right", "va": "bottom", "color": colour}
+                axes.text(even[0] * 0.93, 0.01, f"{policy}, at 0 →", **at_left)
+        axes.set(
+            xscale="log", yscale="log", xlabel="window T, rounds", ylabel="√Var(Y)/T, points: measured; lines: exact"
+        )
+        legend_below(figure, axes)
+
+
+def _by_window(rows):
+    """Return the seeds' deviations by policy and window."""
+    return {key: pick(of, "deviation") for key, of in grouped(rows, "policy", "window").items()}
 
 
 def _compared(found, exact, ours, other, wanted):

@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below, lines
 from aoi_fl.lab.experiments.harness.natural_data import (
     DataSource,
     NaturalFederation,
@@ -12,7 +13,8 @@ from aoi_fl.lab.experiments.harness.natural_data import (
     read_speakers,
     split_rows,
 )
-from aoi_fl.lab.experiments.harness.study import Study, rounded
+from aoi_fl.lab.experiments.harness.stats import interval
+from aoi_fl.lab.experiments.harness.study import Study, rounded, values
 from aoi_fl.lab.experiments.studies.rare_classes import players
 from aoi_fl.lab.simulated_time.traces import read_trace
 from aoi_fl.science import draws
@@ -23,7 +25,7 @@ _TRACE = "availability_300.npz"
 _ROUND = 600.0  # seconds of the trace
 _EVALUATIONS = 5  # in the last quarter of the rounds
 _CONTEXT = 4  # characters that the next one is predicted from
-_PHONES = "phone trace"
+_ALWAYS, _PHONES = "always available", "phone trace"
 
 
 SOURCES = {
@@ -51,6 +53,8 @@ SOURCES = {
     ),
 }
 _SPEAKERS = "speakers"
+_SETS = (*SOURCES, _SPEAKERS)
+_WHERE = {_ALWAYS: "where clients are always available", _PHONES: "on the phone trace"}
 
 
 class Natural(Study):
@@ -83,6 +87,22 @@ class Natural(Study):
         available = int(there[1:].any(axis=0).sum())
         load = rounded(4, jain=participation(history).jain * n / available)
         return [rounded(6, loss=loss, accuracy=accuracy) | load | rounded(3, updates=len(history.members) / rounds)]
+
+    def plot(self, rows, settings, figure):
+        """Draw loss and Jain's index above random selection's, where clients are always available and on the trace."""
+        figure.set_figheight(6.6)
+        panels = figure.subplots(2, 2, sharey=True)
+        for line, (where, about) in zip(panels, _WHERE.items(), strict=True):
+            for axes, measure in zip(line, (m for m in self.measures.values() if m.drawn), strict=True):
+                lines(axes, _SETS)
+                for i, policy in enumerate(self.policies[1:]):
+                    found = [interval(values(rows, f"{name}, {where}", policy, measure, "random")) for name in _SETS]
+                    places = [place + (i - 1.5) / 6 for place in range(len(_SETS))]
+                    bars = {"xerr": [of.bar for of in found], "capsize": 2, "linestyle": "", "marker": "os^D"[i]}
+                    axes.errorbar([of.mean for of in found], places, color=COLOURS[i + 1], label=policy, **bars)
+                axes.set_title(about)
+                axes.set_xlabel(f"{measure.label}, above random")
+        legend_below(figure, panels[0, 0])
 
 
 @lru_cache(maxsize=2)

@@ -1,19 +1,19 @@
 """Private training: age-based participation with banded noise against random selection with white noise."""
 
 from collections.abc import Mapping
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, grouped
-from aoi_fl.lab.experiments.harness.drawing import draw_charts
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.federation import evaluated, played
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
+from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.study import Study, rounded, values
 
-_LEAST = -2.3  # points that are drawn
+_LEAST = -2.3  # points that are drawn; below, they are written
 _QUICK = {"num-clients": 90, "clients-per-round": 9, "partition": "iid"}
 
 
@@ -61,15 +61,27 @@ class PrivateByEpsilon(PrivateLearning):
     """The same at several ε, which its picture has as the horizontal axis."""
 
     def plot(self, rows, settings, figure):
-        """Draw the final accuracy above random selection's by its amplified ε; far below, it is in the table alone."""
-        base, *policies = self.policies
-        drawn = [
-            {"policy": policy, "ε": int(case.removeprefix("ε = ")), "seed": seed, "above": gain}
-            for case, policy in product(self.cases, policies)
-            if np.mean(gains := values(rows, case, policy, self.measures["final"], base)) > _LEAST
-            for seed, gain in enumerate(gains)
-        ]
-        draw_charts(figure, self.charts, drawn)
+        """Draw the final accuracy above random selection's by its amplified ε, against ε."""
+        axes = figure.subplots()
+        axes.axhline(0, color=COLOURS[0])
+        cases = sorted((int(case.removeprefix("ε = ")), case) for case in self.cases)
+        (base, *policies), final = self.policies, self.measures["final"]
+        for policy, colour in zip(policies, COLOURS[1:], strict=False):
+            found = {epsilon: interval(values(rows, case, policy, final, base)) for epsilon, case in cases}
+            if max(of.mean for of in found.values()) < _LEAST:
+                said = ", ".join(f"{of.mean:.0f}" for of in found.values())
+                axes.text(2, _LEAST, f" ↓ {policy}: {said}", va="bottom", color=colour)
+                continue
+            ends = [*found.values()]
+            bars = {"yerr": [of.bar for of in ends], "capsize": 3}
+            axes.errorbar([*found], [of.mean for of in ends], color=colour, marker="o", label=policy, **bars)
+        axes.text(16, 0, f"{base} ", va="top", ha="right", color=COLOURS[0])
+        axes.set(
+            xscale="log", xlabel="ε", ylabel="points of final accuracy above random,\n95 % interval", ylim=(_LEAST, 1)
+        )
+        axes.set_xticks([epsilon for epsilon, _ in cases], [f"{epsilon}" for epsilon, _ in cases])
+        axes.minorticks_off()
+        legend_below(figure, axes)
 
 
 # The lines of the picture: of equal ones, one stands for all.
@@ -80,6 +92,7 @@ _SHOWN = {
     ("systematic", "banded", "no"): "policies by age, banded",
     ("markov-optimal", "banded", "yes"): "markov, banded, amplified",
 }
+_TICKS = (2, 5, 10, 20)
 
 
 class PrivacyError(Experiment):
@@ -138,9 +151,19 @@ class PrivacyError(Experiment):
         return Conclusion(self.worded(**settings), tables=(table,))
 
     def plot(self, rows, settings, figure):
-        lines = _lines([row | {"n/k": row["ratio"]} for row in rows])
-        drawn = [row | {"line": name} for line, name in _SHOWN.items() for row in lines.get(line, ())]
-        draw_charts(figure, self.charts, drawn)
+        axes, lines = figure.subplots(), _lines(rows)
+        for (line, label), colour in zip(_SHOWN.items(), COLOURS, strict=False):
+            points = sorted((row["ratio"], row["error"]) for row in lines.get(line, ()))
+            if points:
+                axes.plot(*zip(*points, strict=True), marker="o", color=colour)
+                side = "top" if label.startswith("random") else "bottom"  # the lines of two end close together
+                axes.annotate(label, points[-1], (7, 0), textcoords="offset points", va=side, color=colour)
+        axes.set(xscale="log", yscale="log", xlabel="n/k", ylabel="error of the prefix sums, clips")
+        ratios = sorted({row["ratio"] for row in rows})
+        axes.set_xticks(ratios, [f"{ratio}" for ratio in ratios])
+        axes.set_yticks(_TICKS, [f"{tick}" for tick in _TICKS])
+        axes.minorticks_off()
+        axes.set_xlim(right=3.2 * ratios[-1])
 
 
 def _lines(rows):
