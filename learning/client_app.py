@@ -118,7 +118,7 @@ def _work(message: Message, context: Context) -> tuple["Task", int, "How"]:
 def _examples(message: Message, context: Context, task: "Task") -> "Examples":
     """Return this client's examples of the age that the message has, or of this round."""
     ask = ask_of(context)
-    return make_source(context, ask).examples(task, ask.round, _config(message).get("data-age", 0))
+    return make_source(context, ask).examples(task, ask.round, _config(message)["data-age"])
 
 
 def _update(message: Message, arrays: "ModelArrays", loss: float, examples: "Examples") -> Message:
@@ -137,8 +137,9 @@ def _config(message: Message) -> Any:
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Evaluate the model on this client's images, as if they were of this round."""
+    ask = ask_of(context)
     task = _task(message, context)
-    examples = _examples(message, context, task)
+    examples = make_source(context, ask).examples(task, ask.round, 0)
     loss, value = task.evaluate(from_record(_arrays(message)), examples)
     metrics = MetricRecord({"num-examples": len(examples), "loss": loss, task.form.metric: value})
     return Message(RecordDict({protocol.METRICS: metrics}), reply_to=message)

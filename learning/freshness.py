@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mislabelled(Source):
-    """Data with a share min(``cap``, ``rate``·Δ) of wrong labels, wrong until the refresh.
+    """Data with a share min(``cap``, ``rate``·Δ) of wrong labels, wrong until the refresh; none at rate 0.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The log of a process: Flower's own, so that its lines and ours stand in one."""
+"""The log of a process: Flower's own, so that all lines are in one."""
 
 import logging
 

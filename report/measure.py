@@ -103,8 +103,10 @@ class LedgerMeasure:
 
     def best_round(self, run: RecordedRun) -> int | None:
         """Return the first round with the best value, or None."""
-        values, best = run.column(self.column), np.nanargmin if self.least else np.nanargmax
-        return int(run.numbers[best(values)]) if np.isfinite(values).any() else None
+        values = run.column(self.column)
+        known = np.flatnonzero(np.isfinite(values))
+        best = np.argmin if self.least else np.argmax
+        return int(run.numbers[known[best(values[known])]]) if known.size else None
 
 
 ACCURACY = LedgerMeasure("accuracy", "test accuracy", 100.0, " %")

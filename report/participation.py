@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.report.chart import HEIGHT, Chart, Layout, colour, curve, layout, swatch, text, whole
+from aoi_fl.report.chart import HEIGHT, Chart, Layout, Trace, colour, curve, layout, swatch, text, whole
 from aoi_fl.report.runs import ABSENT, FORCED, LOST, STALE, TOOK_PART, RecordedRun
 from aoi_fl.report.seeds import Setting
 from aoi_fl.science.types import Ints
@@ -114,7 +114,7 @@ def counts(settings: Sequence[Setting]) -> Chart | None:
             most.append(int(count.max()))
         named = list(map(run.name, busiest))
         alone = len(played) == 1
-        more: Layout = {}
+        more: Trace = {}
         if alone:
             more = {"customdata": [text(name) for name in named], "meta": {"clients": busiest}}
         hover = "client %{customdata}: %{y} rounds" if alone else "rank %{x}: %{y:.4g} rounds"

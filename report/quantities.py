@@ -43,7 +43,8 @@ class Quantity:
         reduce, _, column = self.source.partition(" of ")
         if column:
             values = run.column(column)
-            return float(_REDUCE[reduce](values)) if np.isfinite(values).any() else None
+            known = values[np.isfinite(values)]
+            return float(_REDUCE[reduce](known)) if known.size else None
         found: Any = None if run.empty else run
         for name in self.source.split("."):
             found = None if found is None else getattr(found, name)
@@ -128,7 +129,7 @@ def _hours(seconds: float) -> str:
     return three(seconds / 3600)
 
 
-_REDUCE: dict[str, Callable[[Any], Any]] = {"sum": np.nansum, "mean": np.nanmean, "least": np.nanmin, "most": np.nanmax}
+_REDUCE: dict[str, Callable[[Any], Any]] = {"sum": np.sum, "mean": np.mean, "least": np.min, "most": np.max}
 _NAMED = 10  # clients of the worst tenth that a page names
 _QUANTITIES = [
     Quantity("", "rounds whose test loss is not a number", lambda run: run.diverged or None),

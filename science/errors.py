@@ -74,8 +74,9 @@ def refusing(
     except ConfigError:
         raise
     except errors as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(key, value, f"{allowed} ({reason})", remedy) from error
+        named = str(getattr(error, "filename", None) or value) == str(value)  # else the file is another
+        reason = str((named and getattr(error, "strerror", None)) or error)
+        raise ConfigError(key, value, f"{allowed} ({' '.join(reason.split())})", remedy) from error
 
 
 def check_choice(key: str, value: object, known: Collection[str]) -> None:

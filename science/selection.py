@@ -176,6 +176,11 @@ class RandomSelector(_SharingSelector):
     chosen, whatever the others' availability. Clients without examples are skipped.
     """
 
+    def long_run_rates(self, population: Population) -> Floats:
+        """Return (n,) participations a round of each client in the long run, if all are available."""
+        filled = population.sizes > 0  # the others are skipped
+        return np.where(filled, min(self.per_round / max(int(filled.sum()), 1), 1.0), 0.0)
+
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n) time, at most 40 bytes a client at the peak, the selection included."""
         keys = draws.uniforms(self.seed, round_, _PURPOSE, len(population.ages))

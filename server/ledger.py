@@ -178,8 +178,9 @@ class Ledger:
             _write(db, "clients", map(vars, clients))
 
     def add_round(self, record: RoundRecord) -> None:
-        """Add a finished round with its participations in one transaction."""
+        """Add a finished round with its participations in one transaction; replace a repeated one."""
         with self._transaction() as db:
+            db.execute("DELETE FROM participations WHERE round = ?", (record.round,))
             _write(db, "rounds", [vars(record) | {"metrics": json.dumps(record.metrics)}])
             _write(db, "participations", [{"round": record.round} | vars(part) for part in record.participations])
             notes = {} if record.nodes is None else {"nodes": asdict(record.nodes)}
@@ -215,7 +216,8 @@ def _write_notes(db: sqlite3.Connection, notes: About) -> None:
 def read(path: Path, table: str, after: int = 0, last: int = -1) -> list[Row]:
     """Return rows of ``rounds``, ``clients`` or ``participations`` as dicts, in order.
 
-    A run may write meanwhile. ``after`` skips the rows of all rounds up to that one, ``last`` all but so many rows.
+    A run may write meanwhile. ``after`` skips the rows of all rounds up to that one; ``last`` is how many rows are
+    returned at most, the latest ones.
     """
     orders = {"rounds": "round DESC", "clients": "client DESC", "participations": "round DESC, client DESC"}
     wanted, values = ("WHERE round > ?", [after]) if after else ("", [])

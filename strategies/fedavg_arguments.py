@@ -14,7 +14,6 @@ from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.protocol.own_code import call_own
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies.aggregation.metrics import metrics_or_none
 from aoi_fl.strategies.plan import RoundOptions
 
 # A policy inherits these from the Flower strategy that aggregates.
@@ -56,9 +55,15 @@ def with_arguments(policy: str, options: RoundOptions, given: Mapping[str, Any])
 def judging(
     evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None],
 ) -> Callable[[int, ArrayRecord], MetricRecord | None]:
-    """Return the server's evaluation; it raises ConfigError for what is no record of metrics."""
+    """Return the server's evaluation; it raises ConfigError for what is no MetricRecord."""
     wanted = "a function of (server_round, arrays) that returns a MetricRecord or None"
-    return partial(call_own, "evaluate_fn", evaluate_fn, made=metrics_or_none, wanted=wanted)
+    return partial(call_own, "evaluate_fn", evaluate_fn, made=_record, wanted=wanted)
+
+
+def _record(made: Any) -> MetricRecord | None:
+    if made is not None and not isinstance(made, MetricRecord):
+        raise TypeError
+    return made
 
 
 def inherited(options: RoundOptions, inner: Strategy) -> RoundOptions:

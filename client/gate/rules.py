@@ -3,9 +3,9 @@
 ``docs/gate.md`` has a table of the keys of ``node.toml``.
 """
 
-import math
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
@@ -120,7 +120,7 @@ def flag(key: str, value: Value, words: Sequence[str] = ()) -> bool | str:
 
 def number(key: str, value: Value, kind: type[float] = float) -> float:
     """Return a number above 0 of a kind; raise ConfigError for any other value."""
-    if type(value) in (int, kind) and isinstance(value, int | float) and 0 < value < math.inf:
+    if type(value) in (int, kind) and isinstance(value, int | float) and 0 < value <= sys.float_info.max:
         return kind(value)
     allowed = "a whole number from 1 on" if kind is int else "a number above 0"
     raise ConfigError(key, value, allowed, "Set it to such a number.")

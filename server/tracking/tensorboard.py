@@ -22,16 +22,18 @@ class TensorBoard(Tracker):
     tool, files = "TensorBoard", ("tensorboard",)
 
     def _begin(self) -> int:
-        place, last = self.folder / "tensorboard", 0
+        place, last, known = self.folder / "tensorboard", 0, list[bytes]()
         if place.is_dir():
             logs = EventAccumulator(str(place))
             logs.Reload()
             last = max((int(event.step) for tag in logs.Tags()["scalars"] for event in logs.Scalars(tag)), default=0)
+            known = [event.tensor_proto.string_val[0] for tag in logs.Tags()["tensors"] for event in logs.Tensors(tag)]
         self._writer = EventFileWriter(str(place))
         rows = "".join(f"| {key} | {value} |\n" for key, value in sorted(self._config.items()))
-        tensor = TensorProto(dtype="DT_STRING", string_val=[f"| key | value |\n|---|---|\n{rows}".encode()])
-        metadata = create_summary_metadata("", "")
-        self._add(last, Summary.Value(tag="configuration/text_summary", metadata=metadata, tensor=tensor))
+        if (text := f"| key | value |\n|---|---|\n{rows}".encode()) not in known[-1:]:
+            tensor = TensorProto(dtype="DT_STRING", string_val=[text])
+            metadata = create_summary_metadata("", "")
+            self._add(last, Summary.Value(tag="configuration/text_summary", metadata=metadata, tensor=tensor))
         return last
 
     def _log(self, round_: int, values: Mapping[str, float]) -> None:

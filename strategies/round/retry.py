@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -159,7 +159,14 @@ class Backoff:
         in another process (``seconds``).
         """
         rows = [
-            (client, *astuple(one if seconds else replace(one, took=math.nan, left=0.0))[:-1])
+            (
+                client,
+                one.count,
+                one.until,
+                one.waited,
+                one.silent,
+                *((one.took, one.left) if seconds else (math.nan, 0.0)),
+            )
             for client, one in sorted(self._clients.items())
             if one.count or (seconds and not math.isnan(one.took))
         ]

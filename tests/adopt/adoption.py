@@ -20,12 +20,8 @@ _IMPORT = r"^(?=from flwr\.serverapp\.strategy)"  # a new line of the server goe
 
 
 def copied(name, folder):
-    """Copy an app of tests/apps into a folder; the two of PyTorch have one task."""
-    apps, shared = ROOT / "tests" / "apps", "quickstart_pytorch/quickstart_pytorch/task.py"
-    app = Path(shutil.copytree(apps / name, folder / name))
-    if name == "advanced_pytorch":
-        shutil.copy(apps / shared, app / name)
-    return app
+    """Copy an app of tests/apps into a folder."""
+    return Path(shutil.copytree(ROOT / "tests" / "apps" / name, folder / name))
 
 
 def rewrite(path, old, new):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.cli.main import app
+from aoi_fl.config.policies import BUDGETED, POLICIES
 from aoi_fl.science.sizes import make_sizes
 from tests.processes import python
 from tests.refusals import refused
@@ -23,6 +24,15 @@ def test_policy_json_against_the_closed_forms(aoi, told):
     jittered = told(f"{line} systematic --jitter 0.2")
     assert (jittered["least_variance"], jittered["interval_variance"]) == pytest.approx((2 / 9, 0.46528), abs=1e-5)
     assert "Law of X" in aoi("policy --policy systematic")[1] and "takes part with" in aoi("policy")[1]
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in BUDGETED])
+def test_unbiased_weights_are_played_or_refused_by_name(aoi, policy):
+    status, out, err = aoi(f"simulate --policy {policy} --clients 9 --per-round 3 --rounds 5 --weights unbiased --json")
+    if policy in ("markov-optimal", "markov-increasing", "systematic", "random", "oldest-age", "f3ast"):
+        assert (status, err) == (0, "") and json.loads(out)["interval_mean"]
+    else:
+        assert (status, out) == (2, "") and err.startswith("aoi: weights is 'unbiased'")
 
 
 def test_simulate_json_is_consistent_with_its_trace(told):

@@ -106,6 +106,11 @@ def test_a_client_that_diverges_leaves_the_others_alone():
     )
 
 
+class Doubled(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
 INNER, FROZEN, ROW = nn.Linear(3, 3), nn.Linear(3, 3).requires_grad_(False), (3,)
 
 
@@ -113,10 +118,13 @@ INNER, FROZEN, ROW = nn.Linear(3, 3), nn.Linear(3, 3).requires_grad_(False), (3,
     ("layers", "shape", "supported"),
     [
         ([INNER, nn.ReLU(), nn.Linear(3, 2)], ROW, True),
+        ([nn.Flatten(), INNER], ROW, True),
         ([nn.BatchNorm2d(1), nn.Flatten(), nn.LazyLinear(2)], SHAPE, False),
         ([nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular"), nn.Flatten(), nn.Linear(128, 2)], SHAPE, False),
+        ([nn.Linear(3, 3, bias=False)], ROW, False),
         ([INNER, nn.ReLU(), INNER], ROW, False),  # which has one layer's parameters
         ([INNER, FROZEN], ROW, False),
+        ([Doubled(3, 3)], ROW, False),
         ([nn.Linear(3, 3), nn.Flatten(0)], ROW, False),
         *((models.build(name, Form(SHAPE, CLASSES), seed=1), SHAPE, True) for name in MODELS),
     ],
@@ -146,6 +154,10 @@ RUN = {
     "num-server-rounds": 4,
     "evaluate-clients": 2,
     "seed": 3,
+}
+RUNS = {
+    "poll": {"policy": "markov-optimal", "sizes": "zipf:1.5"},
+    "wics": {"policy": "wics", "mislabel-rate": 0.05, "trains": "all"},
 }
 ALWAYS = {"train-together": "always"}
 FLOAT32 = 1e-4  # of the largest value of an array, and of losses, after four rounds
@@ -182,11 +194,14 @@ def compare(*folders):
         np.testing.assert_allclose(second[name], value, rtol=0, atol=FLOAT32 * np.abs(value).max())
 
 
-def test_a_run_is_the_same_together_and_alone(tmp_path, monkeypatch):
-    programs, keys = counted(monkeypatch), {"policy": "markov-optimal", "sizes": "zipf:1.5"}
-    alone = play_run(tmp_path / "alone", **keys, **{"train-together": "never"})
+@pytest.mark.parametrize(
+    "kind", ["poll", *(pytest.param(kind, marks=pytest.mark.slow) for kind in RUNS if kind != "poll")]
+)
+def test_a_run_is_the_same_together_and_alone(kind, tmp_path, monkeypatch):
+    programs = counted(monkeypatch)
+    alone = play_run(tmp_path / "alone", **RUNS[kind], **{"train-together": "never"})
     assert programs == []
-    both = play_run(tmp_path / "together", **keys, **ALWAYS)
+    both = play_run(tmp_path / "together", **RUNS[kind], **ALWAYS)
     assert max(programs) >= 2 and len(programs) <= RUN["num-server-rounds"]
     compare(alone, both)
 

@@ -64,6 +64,13 @@ def test_what_is_written_is_read(ledger, path):
     assert parts[1] == {"round": 1} | dataclasses.asdict(round_of(1).participations[0])
 
 
+def test_a_repeated_round_replaces_itself(ledger, path):
+    ledger.add_round(round_of(1))
+    ledger.add_round(round_of(1, clients=(5,)))
+    assert len(read(path, "rounds")) == 1
+    assert [p["client"] for p in read(path, "participations")] == [5, 7]
+
+
 def test_a_round_that_cannot_be_written_leaves_nothing(ledger, path):
     ledger.add_round(round_of(1))
     bad = round_of(2)

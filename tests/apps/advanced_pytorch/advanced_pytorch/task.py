@@ -1,0 +1,1 @@
+../../quickstart_pytorch/quickstart_pytorch/task.py
