@@ -34,6 +34,11 @@ def unbiased_weight_variance(sizes, rates):
     return float((sizes / sizes.sum()) ** 2 @ (1 / rates - 1))
 
 
+def test_clients_without_examples_have_no_rate_and_leave_the_others_more():
+    rates = long_run_rates(RandomSelector(2, 1), population(np.array([0, 4, 0, 1, 3])))
+    np.testing.assert_allclose(rates, [0, 2 / 3, 0, 2 / 3, 2 / 3])
+
+
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_unbiased_under_random_selection(k):
     rates = long_run_rates(RandomSelector(k, 1), population(SIZES))
