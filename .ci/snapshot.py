@@ -57,7 +57,7 @@ def main(tree: Path, folder: Path) -> None:
         (folder / room).mkdir(parents=True)
     python("-m", "tests.golden.runs", str(folder / "golden"))
     kept = folder / "golden" / "checkpoints.json.gz"
-    states = re.sub(rb'"seen-seconds": \[.*?\]\]', b"", gzip.decompress(kept.read_bytes()))
+    states = re.sub(rb'"(policy/)?seen-seconds": \[.*?\]\]', b"", gzip.decompress(kept.read_bytes()))
     kept.with_suffix("").write_bytes(states)
     kept.unlink()
     simulated = runpy.run_path(str(tree / "tests/golden/test_simulated.py"))
@@ -76,7 +76,7 @@ def main(tree: Path, folder: Path) -> None:
         ledger = tree / "runs" / name / "ledger.sqlite"
         with closing(sqlite3.connect(ledger)) as database:
             database.executescript(TIMES)
-            (folder / "ledgers" / f"{name}.sql").write_text("\n".join(database.iterdump()))
+            (folder / "ledgers" / f"{name}.sql").write_text("\n".join(sorted(database.iterdump())))
         aoi("report", f"runs/{name}", "--output", str(folder / "ledgers" / f"{name}.html"))
     aoi("report", *(f"runs/{name}" for name in RUNS), "--output", str(folder / "ledgers" / "all.html"))
 

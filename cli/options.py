@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aoi_fl.config.run import RunConfig
     from aoi_fl.science.types import Floats
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", hidden=True)]
 Runs = Annotated[list[str], typer.Argument(metavar="RUN...", hidden=True)]
 Workers = Annotated[int, typer.Option(min=1, max=1024, help="Processes that run in parallel.")]

@@ -42,12 +42,12 @@ def run(data):
         cluster.down()
 
 
-def _play(cluster, name, rounds, seconds=400, **settings):
+def _play(cluster, name, rounds, **settings):
     """Complete a run and return its rounds."""
     keys = {"AOI_RUN_NAME": name, "AOI_NUM_SERVER_ROUNDS": str(rounds), "AOI_NUM_CLIENTS": str(CLIENTS)}
     keys |= {"AOI_PRESET": "papers"} | settings
     cluster.compose("up", "-d", "--no-build", timeout=180, **keys)
-    if cluster.await_end(seconds):
+    if cluster.await_end():
         raise Skipped(f"the run {name} failed: {cluster.logs('submit')[-400:]}")
     return cluster.ledger(name)["rounds"]
 
@@ -108,7 +108,7 @@ def _slow(cluster):
         raise Skipped("the slow link needs root, tc and nsenter on the engine's machine")
     settings = _MNIST | _MEMORY | {"AOI_POLICY": "random", "AOI_CLIENTS_PER_ROUND": "2", "AOI_TRAIN_TIMEOUT": "300"}
     with _throttled(cluster):
-        rounds = _play(cluster, "slow", SLOW_ROUNDS, 900, **settings)
+        rounds = _play(cluster, "slow", SLOW_ROUNDS, **settings)
     trained = [row["trained"] for row in rounds]
     if trained != [2] * SLOW_ROUNDS:
         raise Skipped(f"behind 2 Mbit/s {trained} of 2 clients trained")

@@ -9,6 +9,7 @@ import numpy as np
 import psutil
 
 from aoi_fl.lab.benchmarks.base import ROOT
+from aoi_fl.lab.experiments.harness.processor import field, processor
 
 _PACKAGES = ("flwr", "ray", "numpy", "torch")
 
@@ -37,23 +38,10 @@ def versions():
     return installed
 
 
-def processor():
-    """Return the processor's name."""
-    return _field("model name") or platform.processor() or platform.machine()
-
-
 def _processor():
     """Return the processor's name and, if a virtual machine hides it, its family and model."""
-    name, family, model = processor(), _field("cpu family"), _field("model\t")
+    name, family, model = processor(), field("cpu family"), field("model\t")
     return f"{name} (family {family}, model {model})" if family and model else name
-
-
-def _field(name):
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next((line.partition(":")[2].strip() for line in file if line.startswith(name)), None)
-    except OSError:
-        return None
 
 
 def _commit():

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 from aoi_fl.lab.benchmarks.base import RESULTS
-from aoi_fl.lab.experiments.harness.pages import templates
 
 PAGE = RESULTS.parent / "benchmarks.md"
 
@@ -17,6 +16,8 @@ def write_page(names, by_name=()):
     names : benchmarks that run by default; the page shows their total time
     by_name : benchmarks that run only when named
     """
+    from aoi_fl.lab.experiments.harness.pages import templates  # matplotlib, which a measurement need not load
+
     paths = {name: RESULTS / f"{name}.json" for name in (*names, *by_name)}
     results = [json.loads(path.read_text("utf-8")) for path in paths.values() if path.is_file()]
     found = templates(Path(__file__).parent, number=_number, line=_line)

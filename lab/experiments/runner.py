@@ -12,12 +12,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from aoi_fl.lab.benchmarks.machine import processor
 from aoi_fl.lab.experiments.harness import drawing
 from aoi_fl.lab.experiments.harness.account import concluded, seeds, telling, typed
 from aoi_fl.lab.experiments.harness.base import Experiment, Options
 from aoi_fl.lab.experiments.harness.federation import quiet
 from aoi_fl.lab.experiments.harness.pages import render
+from aoi_fl.lab.experiments.harness.processor import processor
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import find, known
 from aoi_fl.science.errors import ConfigError

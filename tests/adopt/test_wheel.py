@@ -71,9 +71,14 @@ def test_the_wheel_holds_one_name(files):
 
 def test_every_module_and_template_of_a_room_is_in_the_wheel(files):
     for room in rooms() - {"docker"}:
-        for path in [*(ROOT / room).rglob("*.py"), *(ROOT / room).rglob("templates/*")]:
+        for path in [file for kind in ("*.py", "templates/*", "rows/*") for file in (ROOT / room).rglob(kind)]:
             shipped = not path.is_relative_to(ROOT / "lab" / "benchmarks")
             assert (f"aoi_fl/{path.relative_to(ROOT)}" in files) == shipped
+
+
+def test_no_module_of_the_wheel_imports_the_benchmarks(files):
+    sources = [ROOT / file.removeprefix("aoi_fl/") for file in files if file.startswith("aoi_fl/lab/")]
+    assert sources and not [path for path in sources if "aoi_fl.lab.benchmarks" in path.read_text("utf-8")]
 
 
 @pytest.mark.parametrize("editable", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -4,6 +4,7 @@ A cluster alone keeps two cores busy, so one is played at a time. With AOI_E2E_F
 Flower over HTTP.
 """
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -17,8 +18,9 @@ def cluster() -> Iterator[Cluster]:
     problem = engine_problem()
     if problem:
         pytest.fail(f"these tests need a Docker engine with Compose, and there is none: {problem}", pytrace=False)
-    made = Cluster(f"aoi-e2e{'-http' * NEWEST}", AOI_PAGE_PORT="8059")
+    made = Cluster(f"aoi-e2e{'-http' * NEWEST}", AOI_PAGE_PORT=os.environ.get("AOI_E2E_PORT", "8059"))
     try:
+        made.down()  # what an interrupted session left
         made.compose("build", timeout=600)
         yield made
     finally:

@@ -1,7 +1,5 @@
 """The account of results: their units, seeds, core hours, and the commands that made them."""
 
-from dataclasses import replace
-
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.store import key_of, plain
@@ -25,15 +23,9 @@ def telling(experiment, store):
 
 
 def concluded(experiment, store):
-    """Return what results show; of none, and of a quick look at the digits, the claims that are not run yet."""
-    rows, claims = telling(experiment, store) if store else [], experiment.judged()
-    if not rows:
-        return Conclusion("", claims)
-    found = experiment.conclude(rows, store.settings)
-    if not experiment.data or store.settings.get("dataset") != "digits":
-        return found
-    claims = (replace(claim, ours="played on the digits") if claim.verdict == "not run" else claim for claim in claims)
-    return replace(found, claims=tuple(claims))
+    """Return what results show; of none, the claims that are not run yet."""
+    rows = telling(experiment, store) if store else []
+    return experiment.conclude(rows, store.settings) if rows else Conclusion("", experiment.judged())
 
 
 def but_seed(unit):

@@ -114,7 +114,8 @@ class Learning(Experiment):
 
     def _judged_at(self, settings):
         """Return the accuracy of judgement for each partition."""
-        return {split: self.targets.get(split, TARGETS[settings["dataset"]]) for split in self.partitions}
+        own = self.targets if settings["dataset"] == self._dataset else {}
+        return {split: own.get(split, TARGETS[settings["dataset"]]) for split in self.partitions}
 
     def _there(self, rows):
         """Return the curves of each complete partition, with random selection's among them."""
@@ -123,6 +124,8 @@ class Learning(Experiment):
 
     def _judged(self, said, rows, settings):
         model = settings["model"]
+        if settings["dataset"] != self._dataset:
+            return self._claim(said, model, f"played on {settings['dataset']}", "not run")
         claim = self._claim(said, model, *(measured(said, rows, model) or (self._unplayed(said), "not run")))
         if not (lost := diverged(rows, said.partition, (said.policy, said.base))):
             return claim

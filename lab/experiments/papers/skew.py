@@ -59,7 +59,7 @@ class Skew(Experiment):
             gaps[split] = interval(gap["random"]).show(3)
             for policy in setting.POLICIES:
                 more = [difference(found[policy], found["random"]) for found in (least, mean)]
-                above[policy, split] = more
+                above.setdefault(policy, {})[split] = more
                 shown = [
                     interval(least[policy]).show(2),
                     interval(mean[policy]).show(3),
@@ -67,17 +67,20 @@ class Skew(Experiment):
                     interval(most[policy]).show(2),
                 ]
                 lines.append([split, policy, *shown, f"{self.theirs[policy]:g}"])
-        claims = {"unbiased": self._unbiased(rows)}
-        for key, policies, wanted in (("larger", _MARKOV, 1), ("smaller", ("proportional",), -1)) if gaps else ():
-            found = [(f"{split}, {p}", above[p, split]) for p in policies for split in gaps]
+        own = [settings["dataset"]] == self.data  # other data have other claims
+        claims = {"unbiased": self._unbiased(rows if own else [])}
+        for key, policies, wanted in (("larger", _MARKOV, 1), ("smaller", ("proportional",), -1)):
+            found = [(f"{split}, {p}", more) for p in policies for split, more in above.get(p, {}).items()]
             least, means = ([(f"{name} {more[i].show(3)}", more[i]) for name, more in found] for i in (0, 1))
             word = "above" if wanted > 0 else "below"
             ours = "; ".join(
                 f"{what} ρ over the rounds {word} random's, in pairs, {tally(these, wanted)}"
                 for what, these in (("least", least), ("mean", means))
+                if these
             )
-            claims[key] = ours, elsewhere(side([more for _, more in least], wanted))
-        halves = [least.half for (policy, _), (least, _) in above.items() if policy != "random"]
+            if found and own:
+                claims[key] = ours, elsewhere(side([more for _, more in least], wanted))
+        halves = [least.half for policy in above if policy != "random" for least, _ in above[policy].values()]
         missing = [split for split in _SPLITS if split not in gaps]
         more = f" Not run: {', '.join(missing)}." if missing else ""
         if halves and {"undecided", "underpowered"} & {word for of in claims.values() for word in of}:
