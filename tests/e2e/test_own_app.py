@@ -13,7 +13,8 @@ def test_a_stock_flower_app_runs_on_the_cluster(cluster: Cluster) -> None:
     settings: dict[str, Any] = {"AOI_APP": str(ROOT / "tests/apps/quickstart_numpy"), "AOI_RUN_NAME": "own"}
     cluster.compose("up", "-d", "--no-build", "--scale", "client=6", timeout=180, **settings)
     assert cluster.await_end() == 0, cluster.logs("submit")
-    assert cluster.listed()["own"]["state"] == "completed"
+    (state,) = (row["state"] for run, row in cluster.listed().items() if "own" in run)
+    assert state == "completed"
 
 
 def test_the_file_of_a_device_is_valid_and_gives_no_rights(cluster: Cluster, tmp_path: Any) -> None:
