@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from aoi_fl.lab.experiments.harness import drawing
-from aoi_fl.lab.experiments.harness.account import concluded, seeds, telling, typed
+from aoi_fl.lab.experiments.harness.account import seeds, telling, typed
 from aoi_fl.lab.experiments.harness.base import Experiment, Options
 from aoi_fl.lab.experiments.harness.federation import quiet
 from aoi_fl.lab.experiments.harness.pages import render
@@ -73,7 +73,7 @@ def write_page(home: str, out: Path) -> Path:
     for experiment in sorted(there, key=lambda one: f"{one.name}.md" != home):
         store = Store.recorded(out, experiment.name)
         if store and (rows := telling(experiment, store)):
-            sections.append((experiment, store, concluded(experiment, store), seeds(rows)))
+            sections.append((experiment, store, experiment.conclude(rows, store.settings), seeds(rows)))
     if sections:
         page.write_text(render("page.md", sections=sections), encoding="utf-8")
     return page

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from aoi_fl.lab.experiments.harness.account import concluded, hours, seeds, telling
+from aoi_fl.lab.experiments.harness.account import hours, seeds, telling
 from aoi_fl.lab.experiments.harness.pages import render
 from aoi_fl.lab.experiments.harness.store import Store, rests_on
 from aoi_fl.lab.experiments.registry import known
@@ -21,7 +21,9 @@ def write_summary(out: Path) -> Path:
     lines = []
     for name, experiment in known().items():
         store = Store.recorded(out, name)
-        lines += [_line(experiment, store, claim) for claim in concluded(experiment, store).claims]
+        rows = telling(experiment, store) if store else []
+        claims = experiment.conclude(rows, store.settings).claims if rows else experiment.judged()
+        lines += [_line(experiment, store, rows, claim) for claim in claims]
     pages = [e for name, e in known().items() if {True} == {(out / file).exists() for file in (e.home, f"{name}.json")}]
     for file in ("verdicts.svg", "not-run.md", "README.md"):
         shown = render(file, lines=lines, pages=pages, classes=_CLASSES)
@@ -29,9 +31,9 @@ def write_summary(out: Path) -> Path:
     return out / "README.md"
 
 
-def _line(experiment, store, claim):
+def _line(experiment, store, rows, claim):
     """Return a claim as the templates show it, with the page of its experiment and the account of its measurement."""
-    rows = [row for row in telling(experiment, store) if rests_on(row, claim.units)] if store else []
+    rows = [row for row in rows if rests_on(row, claim.units)]
     commands = store.commands(claim.units) if store else []
     played = len(seeds(rows)) * int(store.settings.get("seeds a batch", 1)) if rows else 0
     return {

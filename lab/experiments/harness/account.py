@@ -1,7 +1,6 @@
 """The account of results: their units, seeds, core hours, and the commands that made them."""
 
 from aoi_fl.lab.experiments.harness.base import Options
-from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.store import key_of, plain
 
 
@@ -20,12 +19,6 @@ def telling(experiment, store):
     for unit in store.units:
         played.setdefault(unit["seed"], set()).add(but_seed(unit))
     return [row for row in store.rows if played[row["seed"]] >= plan]
-
-
-def concluded(experiment, store):
-    """Return what results show; of none, the claims that are not run yet."""
-    rows = telling(experiment, store) if store else []
-    return experiment.conclude(rows, store.settings) if rows else Conclusion("", experiment.judged())
 
 
 def but_seed(unit):
