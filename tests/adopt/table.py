@@ -30,10 +30,17 @@ def _strategy(name, arguments, rounds, chapter=OTHER, error=0.05, liar=-1):
     return Row("quickstart_numpy", chapter, error, config, stock, names={example: name})
 
 
+# The server of the advanced app with a strategy of Flower's own.
+PLAIN = {
+    "advanced_pytorch.strategy import KeepsTheBest": "flwr.serverapp.strategy import FedAvg",
+    "KeepsTheBest": "FedAvg",
+    'torch.load("best_model.pt")': "result.arrays.to_torch_state_dict()",
+    "strategy.best": 'result.evaluate_metrics_serverapp[context.run_config["rounds"]]["accuracy"]',
+}
 ROWS = {
     "quickstart-numpy": Row("quickstart_numpy", FEDAVG, 0.01, {"rounds": 8, "lr": 0.2}),
     "quickstart-sklearn": Row("quickstart_sklearn", FEDAVG, 0.2, {"rounds": 6}),
-    "quickstart-pytorch": Row("quickstart_pytorch", FEDAVG, 0.2, {"rounds": 8, "lr": 0.1}),
+    "quickstart-pytorch": Row("advanced_pytorch", FEDAVG, 0.2, {"rounds": 8, "lr": 0.1}, PLAIN),
     "advanced-pytorch": Row("advanced_pytorch", OWN, 0.2, {"rounds": 8, "lr": 0.2}),
     "FedProx": _strategy("FedProx", "proximal_mu=0.5", 8),
     "FedAdam": _strategy("FedAdam", "eta=0.3", 25, error=0.3),

@@ -17,9 +17,7 @@ from tests.adopt.table import ROWS
 NODES = 10
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=[pytest.mark.slow] if name == "quickstart-pytorch" else []) for name in ROWS]
-)
+@pytest.fixture(params=ROWS)
 def row(request):
     return ROWS[request.param]
 

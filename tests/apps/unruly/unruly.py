@@ -10,19 +10,19 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from aoi_fl.client import ClientApp
 
 app = ClientApp()
-_hoard: list[bytearray] = []
+_hoard = []
 
 
-def _allocate() -> None:
+def _allocate():
     while True:
         _hoard.append(bytearray(1 << 26))
 
 
-def _raise() -> None:
+def _raise():
     raise ValueError("no power")
 
 
-def _miss_cuda() -> None:
+def _miss_cuda():
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # of this worker; others may see a GPU
     from aoi_fl.learning import sgd
 

@@ -2,14 +2,13 @@
 
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from torch import nn
 
 from advanced_pytorch.task import Net, fit, images, measure
 
 app = ClientApp()
 
 
-def personal(message: Message, context: Context) -> nn.Module:
+def personal(message, context):
     """Return the server's network with this client's head, if it has one already."""
     net = Net()
     net.load_state_dict(message.content["arrays"].to_torch_state_dict())

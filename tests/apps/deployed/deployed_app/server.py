@@ -18,13 +18,13 @@ app = ServerApp()
 class Notes:
     """Keeps what became of each client in each round: ``trained``, or why not."""
 
-    def __init__(self) -> None:
-        self.rounds: list[dict[str, str]] = []
+    def __init__(self):
+        self.rounds = []
 
-    def clients_seen(self, clients) -> None:
+    def clients_seen(self, clients):
         """Keep nothing of who is met."""
 
-    def round_done(self, record, arrays, memory) -> None:
+    def round_done(self, record, arrays, memory):
         """Note a round."""
         self.rounds.append({p.name: p.reason or p.outcome for p in record.participations})
 

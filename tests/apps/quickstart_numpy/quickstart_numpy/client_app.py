@@ -8,7 +8,7 @@ TRUTH = np.array([1.0, -2.0, 0.5])
 app = ClientApp(mods=[])
 
 
-def measurements(partition: int) -> tuple[np.ndarray, np.ndarray]:
+def measurements(partition):
     """Return what this client has measured."""
     x = np.random.default_rng(partition).normal(size=(20 + partition, 3))
     return x, x @ TRUTH

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 digits = cache(load_digits)  # simulated clients share it
 
 
-def images(partition: int | None, partitions: int = 10) -> tuple[np.ndarray, np.ndarray]:
+def images(partition, partitions=10):
     """Return the images of one client, or those that no client has (None)."""
     x, y = digits(return_X_y=True)
     x = x / 16.0
@@ -18,7 +18,7 @@ def images(partition: int | None, partitions: int = 10) -> tuple[np.ndarray, np.
     return x[:1500][partition::partitions], y[:1500][partition::partitions]
 
 
-def create() -> LogisticRegression:
+def create():
     """Return a model that goes on where it was, a few iterations at a time."""
     model = LogisticRegression(max_iter=3, warm_start=True)
     model.classes_ = np.arange(10)
@@ -26,12 +26,12 @@ def create() -> LogisticRegression:
     return model
 
 
-def parameters(model: LogisticRegression) -> list[np.ndarray]:
+def parameters(model):
     """Return what is learnt."""
     return [model.coef_, model.intercept_]
 
 
-def take(model: LogisticRegression, arrays: list[np.ndarray]) -> LogisticRegression:
+def take(model, arrays):
     """Set what is learnt."""
     model.coef_, model.intercept_ = arrays
     return model

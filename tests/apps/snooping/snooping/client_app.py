@@ -13,7 +13,7 @@ app = ClientApp()
 MARKS = ("client.key", "key", "superlink.env", "node.toml", "gate.json", "receipts.jsonl")
 
 
-def secrets() -> list[str]:
+def secrets():
     """Return the SuperNode's files that this process can read."""
     found = []
     for folder, _, names in os.walk("/"):
@@ -25,7 +25,7 @@ def secrets() -> list[str]:
     return found
 
 
-def reached(addresses: str) -> list[str]:
+def reached(addresses):
     """Return the addresses that answer, and the interfaces beside the loopback."""
     lines = Path("/proc/net/dev").read_text().splitlines()[2:]
     found = [name for name in (line.split(":")[0].strip() for line in lines) if name != "lo"]

@@ -1,12 +1,10 @@
 """The server: it asks the clients for what they have found."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message
+from flwr.app import ArrayRecord, ConfigRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
@@ -17,7 +15,7 @@ FOUND = Path("/runs/snooping.json")  # in the SuperExec's container
 class Listening(FedAvg):
     """Write each client's counts."""
 
-    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
+    def aggregate_train(self, server_round, replies):
         """Write the counts, then aggregate."""
         replies = list(replies)
         found = [dict(reply.content["metrics"]) for reply in replies if reply.has_content()]

@@ -13,14 +13,14 @@ app = ClientApp()
 measurements = cache(load_breast_cancer)  # simulated clients share them
 
 
-def patients(partition: int | None, partitions: int = 10) -> xgboost.DMatrix:
+def patients(partition, partitions=10):
     """Return the patients of one client, or those that no client has (None)."""
     x, y = measurements(return_X_y=True)
     mine = np.arange(450, len(x)) if partition is None else np.arange(450)[partition::partitions]
     return xgboost.DMatrix(x[mine], label=y[mine], nthread=1)
 
 
-def booster(message: Message) -> xgboost.Booster | None:
+def booster(message):
     """Return the server's trees; None while there are none."""
     raw = message.content["arrays"]["0"].numpy().tobytes()
     if not raw:

@@ -1,1 +1,0 @@
-"""A small network for handwritten digits that never leave their owners."""
