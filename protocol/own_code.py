@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import json
+import os
 import re
 import sys
 import traceback
@@ -126,12 +127,21 @@ def _forget_changed(files: list[Path]) -> None:
     """Let Python import modules again if one of their files has changed, as between two runs of a notebook."""
     now = {file.resolve(): digest([file]) for file in files}
     if any(_loaded.get(file) != content for file, content in now.items()):
+        own = set(map(_identity, now))
         for name, module in list(sys.modules.items()):
-            if Path(getattr(module, "__file__", None) or "").resolve() in now and name != "__main__":
+            if name != "__main__" and (file := getattr(module, "__file__", None)) and _identity(file) in own:
                 del sys.modules[name]
         for file in now:  # Python compares whole seconds
             Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
     _loaded.update(now)
+
+
+def _identity(file: str | Path) -> tuple[int, int] | None:
+    """Return what tells a file from others, whatever path leads to it; None if there is none."""
+    with suppress(OSError):
+        found = os.stat(file)
+        return found.st_dev, found.st_ino
+    return None
 
 
 def unusable(key: str, value: str, what: str, remedy: str) -> ConfigError:

@@ -31,14 +31,8 @@ class Number(NamedTuple):
     count: int
 
     @classmethod
-    def of(cls, values):
-        found = interval([v for v in values if v is not None])
+    def of(cls, found):
         return cls(found.mean, found.low, found.high, found.count)
-
-    @classmethod
-    def of_ratio(cls, above, below):
-        found = ratio(above, below)
-        return cls(found.value, found.low, found.high, len(above))
 
     def __format__(self, form):
         turned = form.startswith("-")
@@ -60,33 +54,31 @@ def at(file, column, base=None, scale=1.0, **where):
         return {s: run[-1][column] for s, run in by_seed(table(file), **chosen).items() if run[-1][column] is not None}
 
     own, others = ends(where), ends(where | base) if base else {}
-    return Number.of([scale * (own[s] - others.get(s, 0.0)) for s in own if not base or s in others])
+    return Number.of(interval([scale * (own[s] - others.get(s, 0.0)) for s in own if not base or s in others]))
 
 
 def rounds_later(split, policy):
     runs = {p: by_seed(table("unequal"), split=split, policy=p) for p in (policy, "random")}
-    found = later(runs[policy], runs["random"])
-    return Number(found.mean, found.low, found.high, found.count)
+    return Number.of(later(runs[policy], runs["random"]))
 
 
 def reached_by_random(split):
-    curves = [
-        [row["accuracy"] for row in run] for run in by_seed(table("unequal"), split=split, policy="random").values()
-    ]
+    runs = by_seed(table("unequal"), split=split, policy="random").values()
     steps = [0.94 + 0.001 * i for i in range(30)]
-    return Number.of([np.mean([1 + next(i for i, a in enumerate(c) if a >= s - 1e-9) for s in steps]) for c in curves])
+    reached = [[next(row["round"] for row in run if row["accuracy"] >= s - 1e-9) for s in steps] for run in runs]
+    return Number.of(interval(np.mean(reached, axis=1).tolist()))
 
 
 def share(ours, theirs):
     """Return by how many percent a sum of WICS's ages is above another: an instance counts once, with its mean."""
     runs = by_seed(table("wics-ages")).values()
-    found = Number.of_ratio(*([np.mean([row[c] for row in run]) for run in runs] for c in (ours, theirs)))
-    return Number(*(100 * (v - 1) for v in found[:3]), found.count)
+    found = ratio(*([np.mean([row[c] for row in run]) for run in runs] for c in (ours, theirs)))
+    return Number(*(100 * (v - 1) for v in (found.value, found.low, found.high)), len(runs))
 
 
 def messages(mode, column, scale=1.0):
     runs = by_seed(table("modes"), clients=200, wire=mode).values()
-    return Number.of([scale * np.mean([row[column] for row in run][1:]) for run in runs])
+    return Number.of(interval([scale * np.mean([row[column] for row in run][1:]) for run in runs]))
 
 
 _ENTRANTS = {

@@ -64,13 +64,11 @@ def test_markov_bounds_are_those_of_every_coin(max_age):
 
 
 def dues(rate, phase, jitter, rounds):
-    """Return, stride by stride, every round in which its participation can fall, by the definition in fractions."""
-    put_off = min(Fraction(jitter), 1 - rate)
+    """Return, stride by stride, the rounds in which its participation can fall, by the definition in fractions."""
+    put_off = min(Fraction(jitter), 1 - rate) / rate * (1 - Fraction(1, 10**9))
     for number in range(-2, math.ceil(rounds * rate) + 2):
         start = (number - phase) / rate  # the t for which t·r + u reaches a whole number
-        yield {math.ceil(start + put_off * w / rate) for w in [Fraction(i, 64) for i in range(64)]} | {
-            math.ceil(start + put_off / rate * (1 - Fraction(1, 10**9)))
-        }
+        yield range(math.ceil(start), math.ceil(start + put_off) + 1)
 
 
 def enumerated(rate, phase, jitter, rounds):
