@@ -115,6 +115,7 @@ def _private(cells):
     return PRIVACY, f"| {name} |" + " {:2} |" * 4, 5, numbers
 
 
+@cache
 def sentences():
     """Return the table: page, sentence, seeds, numbers."""
     final = [at("fair-arena", "final", {"policy": "random"}, 100, policy=p) for p in _LEARNED]

@@ -295,7 +295,7 @@ def test_the_worst_tenth_of_clients_is_named(told, tmp_path):
     ]
     Path("own.csv").write_text("x,y,ward\n" + "\n".join(lines))
     keys = "--dataset csv:own.csv --model lr -c target=y -c client-column=ward"
-    compared = told(f"{TWO} {keys} --per-round 5 --seeds 1 --rounds 20 -q")
+    compared = told(f"{TWO} {keys} --per-round 5 --seeds 1 --rounds 10 -q")
     assert {tuple(sorted(names)) for names in compared["worst"].values()} == {("Ward 3", "Ward 7")}
     first, second = compared["runs"]
     recorded = load(tmp_path / "runs" / first["run"], "r").about

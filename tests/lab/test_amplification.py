@@ -48,7 +48,7 @@ def by_quadrature(first, second, deviation, delta):
     rounds = len(first[0][0])
     reach = max(max(map(abs, mean)) for mean, _ in (*first, *second)) + 10 * deviation
     axis = np.linspace(-reach, reach, 1 + (600 if rounds == 2 else 20000))
-    grids = np.meshgrid(*[axis] * rounds, indexing="ij")
+    grids = np.meshgrid(*[axis] * rounds, sparse=True)
     cell = (axis[1] - axis[0]) ** rounds
 
     def density(law):
