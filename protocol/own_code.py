@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import json
-import os
 import re
 import sys
 import traceback
@@ -127,21 +126,14 @@ def _forget_changed(files: list[Path]) -> None:
     """Let Python import modules again if one of their files has changed, as between two runs of a notebook."""
     now = {file.resolve(): digest([file]) for file in files}
     if any(_loaded.get(file) != content for file, content in now.items()):
-        own = set(map(_identity, now))
+        names = tuple(file.name for file in (*files, *now))  # thousands of paths end otherwise
         for name, module in list(sys.modules.items()):
-            if name != "__main__" and (file := getattr(module, "__file__", None)) and _identity(file) in own:
+            path = getattr(module, "__file__", None) or ""
+            if path.endswith(names) and Path(path).resolve() in now and name != "__main__":
                 del sys.modules[name]
         for file in now:  # Python compares whole seconds
             Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
     _loaded.update(now)
-
-
-def _identity(file: str | Path) -> tuple[int, int] | None:
-    """Return what tells a file from others, whatever path leads to it; None if there is none."""
-    with suppress(OSError):
-        found = os.stat(file)
-        return found.st_dev, found.st_ino
-    return None
 
 
 def unusable(key: str, value: str, what: str, remedy: str) -> ConfigError:
