@@ -18,7 +18,7 @@ from aoi_fl.strategies.validation import Update, one_line, some_of
 T = TypeVar("T")
 R = TypeVar("R")
 # The new model, None if nothing could be made of the updates, and what the clients' metrics say together.
-Made: TypeAlias = tuple[ArrayRecord | None, MetricRecord | None]
+NewModel: TypeAlias = tuple[ArrayRecord | None, MetricRecord | None]
 AVERAGING = (FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, FedProx)  # Flower's strategies that make a step of the mean
 _NEAR_END = 0.85  # a power of the largest number of a type
 _ATTEMPTS = 64  # to aggregate what some clients sent, once all of it together has failed
@@ -53,7 +53,7 @@ class Aggregation(Protocol):
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
         """Add an accepted update with a weight ω ≥ 0."""
 
-    def finish(self) -> Made:
+    def finish(self) -> NewModel:
         """Return the new model, None if nothing could be made of the updates, and the clients' metrics."""
 
     def undo(self) -> None:

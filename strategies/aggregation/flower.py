@@ -28,7 +28,7 @@ from aoi_fl.strategies.aggregation import state
 from aoi_fl.strategies.aggregation.base import (
     MODEL_STAYS,
     Draft,
-    Made,
+    NewModel,
     averages,
     flaw,
     is_statistic,
@@ -148,7 +148,7 @@ class FlowerAggregation:
             reply.content[key] = to_record(update.arrays)
         self._accepted[client] = reply, weight
 
-    def finish(self) -> Made:
+    def finish(self) -> NewModel:
         """Have the strategy aggregate the replies, in client order, and bring the model back to its own types.
 
         Where the strategy raises, or its model is not finite, it aggregates again without the replies to blame. Where
@@ -159,7 +159,7 @@ class FlowerAggregation:
             return None, None
         known = self._extremes()
 
-        def make(pairs: list[tuple[Message, float]]) -> Made:
+        def make(pairs: list[tuple[Message, float]]) -> NewModel:
             made = self._made(pairs, known)
             if made[0] is None and len(pairs) < len(accepted):  # as Bulyan of two: such a set proves nothing
                 raise ArithmeticError("the strategy makes no model of so few replies")
@@ -219,7 +219,7 @@ class FlowerAggregation:
         logger.info("aggregation by Flower's %s", type(self._strategy).__name__)
         self._call("summary", made=bool)
 
-    def _made(self, accepted: Sequence[tuple[Message, float]], known: int) -> Made:
+    def _made(self, accepted: Sequence[tuple[Message, float]], known: int) -> NewModel:
         """Return what the strategy makes of replies with their weights; raise where it is not finite.
 
         ``known`` is how many extreme values the strategies kept before.

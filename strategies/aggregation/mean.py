@@ -15,7 +15,7 @@ from aoi_fl.strategies.aggregation.base import (
     MODEL_STAYS,
     Aggregation,
     Draft,
-    Made,
+    NewModel,
     called,
     is_statistic,
     log_failure,
@@ -219,7 +219,7 @@ class Mean(Aggregation):
             self._mean.add_change(change, weight)
         return given
 
-    def finish(self) -> Made:
+    def finish(self) -> NewModel:
         """Return the mean, None also where it is beyond its type, and the means of the metrics weighted by examples.
 
         Replies over which a function for the metrics raises are left out.

@@ -9,7 +9,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl import protocol
 from aoi_fl.protocol.own_code import call_own
-from aoi_fl.strategies.aggregation.base import Made
+from aoi_fl.strategies.aggregation.base import NewModel
 from aoi_fl.strategies.plan import AggregateMetrics
 from aoi_fl.strategies.validation import is_bounded, metrics_key, metrics_of
 
@@ -66,7 +66,7 @@ def metrics_or_none(made: Any) -> MetricRecord | None:
     return made if made is None or isinstance(made, MetricRecord) else MetricRecord(dict(made))
 
 
-def model_and_metrics(made: Any) -> Made:
+def model_and_metrics(made: Any) -> NewModel:
     """Return what an aggregation of own code has made; raise TypeError for anything else."""
     arrays, metrics = made
     if arrays is not None and not isinstance(arrays, ArrayRecord):

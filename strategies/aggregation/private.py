@@ -37,7 +37,7 @@ from aoi_fl.strategies.aggregation.base import (
     NO_METRICS,
     Aggregation,
     Draft,
-    Made,
+    NewModel,
     averages,
     is_statistic,
 )
@@ -273,7 +273,7 @@ class ByPrivateMean(Mean):
             self._change *= min(largest, self.spec.clip / math.sqrt(float(self._change @ self._change)))
             self._sum += self._change
 
-    def finish(self, training: Callable[[], Mapping[str, Any]] | None = None) -> Made:
+    def finish(self, training: Callable[[], Mapping[str, Any]] | None = None) -> NewModel:
         """Return the model that the inner aggregation makes of the noisy mean; a round without updates has noise too.
 
         ``training`` completes the record of the round, and returns what is kept with the release.

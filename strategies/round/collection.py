@@ -16,7 +16,7 @@ from aoi_fl.protocol.arrays import model_key, to_record
 from aoi_fl.protocol.log import logger
 from aoi_fl.protocol.records import BELOW_QUORUM, LOST, Participation
 from aoi_fl.science.weighting import capped
-from aoi_fl.strategies.aggregation.base import Made, is_statistic
+from aoi_fl.strategies.aggregation.base import NewModel, is_statistic
 from aoi_fl.strategies.aggregation.flower import is_opaque
 from aoi_fl.strategies.aggregation.mean import Mean, without_rounding
 from aoi_fl.strategies.round.current import Round
@@ -254,7 +254,7 @@ class Collector:
             device_seconds=self._clock.worked(message_id),
         )
 
-    def finish(self) -> Made:
+    def finish(self) -> NewModel:
         """Return the new model, or None if no update could be used, and the metrics; complete the record.
 
         A round below its quorum makes no model, and the ages of its clients go on.

@@ -17,7 +17,7 @@ from aoi_fl.protocol.own_code import brief, call_own
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.weighting import weigh
-from aoi_fl.strategies.aggregation.base import MODEL_STAYS, Made, called, flaw, log_failure
+from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NewModel, called, flaw, log_failure
 from aoi_fl.strategies.aggregation.flower import in_types_of
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.aggregation.metrics import model_and_metrics
@@ -31,7 +31,7 @@ from aoi_fl.strategies.round.questions import ask
 from aoi_fl.strategies.round.run import StrategyRun
 from aoi_fl.strategies.validation import Refused
 
-TrainStep: TypeAlias = Callable[..., Made]
+TrainStep: TypeAlias = Callable[..., NewModel]
 
 
 class TrainingStep:
@@ -181,7 +181,7 @@ class TrainingStep:
         self.weigh(Plan(clients, np.full(len(clients), np.nan)), arrays)
         run.round.step_begun, run.round.sent = time.monotonic(), run.clock.now()
 
-    def conclude(self, messages: list[Message], timeout: float, step: TrainStep | None) -> Made:
+    def conclude(self, messages: list[Message], timeout: float, step: TrainStep | None) -> NewModel:
         """Send the model, collect the updates, have a model made of them, and complete the training's record.
 
         ``step`` makes the model of the updates, if a subclass overrides ours.
@@ -227,7 +227,7 @@ class TrainingStep:
             collector.add_late(run.aggregation if used and isinstance(run.aggregation, Mean) else None, works)
         return [work.client for work in works]
 
-    def _made_by(self, step: TrainStep, collector: Collector) -> Made:
+    def _made_by(self, step: TrainStep, collector: Collector) -> NewModel:
         """Return what a step of a subclass makes of the accepted updates."""
         run, number, model = self._run, self._run.round.number, self._run.round.model
         self._held, self._used = collector, None
@@ -254,7 +254,7 @@ class TrainingStep:
             arrays = None
         return None if arrays is None else in_types_of(model, arrays), metrics
 
-    def aggregate(self, number: int, replies: Iterable[Message]) -> Made:
+    def aggregate(self, number: int, replies: Iterable[Message]) -> NewModel:
         """Aggregate the accepted updates that a subclass hands on, perhaps changed.
 
         Raises
