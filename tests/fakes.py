@@ -65,9 +65,13 @@ class Notes:
         after = self.rounds[-1].round if after is None else after
         return Resume(after + 1, self.clients, self.memories[after])
 
+    def of_outcome(self, outcome):
+        """Return the clients with an outcome, by round."""
+        return [sorted(p.client for p in r.participations if p.outcome == outcome) for r in self.rounds]
+
     def trained(self):
         """Return the clients that each round has trained."""
-        return [sorted(p.client for p in r.participations if p.outcome == "trained") for r in self.rounds]
+        return self.of_outcome("trained")
 
 
 class Kept(Notes):

@@ -7,20 +7,17 @@ import threading
 import time
 from types import SimpleNamespace
 
-import flwr.clientapp
 import flwr.serverapp
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, Message, RecordDict
 
 from aoi_fl.client.poll_schedule import HEARTBEAT, LONGEST_HEARTBEAT
-from aoi_fl.flower import messages, supernode, versions
-from aoi_fl.flower.errors import NO_HELLO
+from aoi_fl.flower import supernode, versions
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.flower.messages import bytes_of
 from aoi_fl.flower.seams import SEAMS
 from aoi_fl.flower.versions import FLOWER, GRPC, HTTP, OVER_GRPC, Seam
-from aoi_fl.protocol import HELLO
 from tests.flower.objects import CallFailed
 
 
@@ -30,12 +27,6 @@ def test_flower_has_what_a_seam_needs(seam):
         f"Flower {FLOWER} has no {seam.missing()}: aoi_fl/flower/{seam.module}.py ({seam.name}) needs it, and "
         f"aoi_fl/flower/seams.py says that it is there"
     )
-
-
-def test_a_plain_flower_app_rejects_hello_in_these_words():
-    hello = messages.send(Message(RecordDict(), 7, HELLO), "m")
-    with pytest.raises(ValueError, match=NO_HELLO):
-        flwr.clientapp.ClientApp()(hello, messages.context(1, 7, {}))
 
 
 def test_a_grid_is_told_by_the_name_of_its_class():

@@ -73,8 +73,7 @@ def test_one_huge_update_never_ruins_the_model(name, value, tmp_path):
 
 def refusals(notes):
     """Return the clients that were refused by round."""
-    found = {r.round: [p.client for p in r.participations if p.outcome == "refused"] for r in notes.rounds}
-    return {round_: clients for round_, clients in found.items() if clients}
+    return {round_: clients for round_, clients in enumerate(notes.of_outcome("refused"), 1) if clients}
 
 
 FAILS = raises(RuntimeError("not in this round"))

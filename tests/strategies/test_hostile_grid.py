@@ -104,8 +104,7 @@ def run(folder, policy, aggregation, kind):
 
 def trained(notes, hostile):
     """Return how many updates of the hostile client, or of the others, count in a run."""
-    parts = [p for p in notes.parts if p.outcome == "trained"]
-    return sum((p.client == HOSTILE) == hostile for p in parts)
+    return sum((client == HOSTILE) == hostile for clients in notes.trained() for client in clients)
 
 
 CELLS = [  # they have each policy, aggregation and kind

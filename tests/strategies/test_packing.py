@@ -77,9 +77,8 @@ def as_sent(message, act):
 @pytest.mark.parametrize("spoil", [slices_moved, with_answer(packed=None)], ids=["slices moved", "no layout"])
 def test_a_bad_packed_reply_names_its_client_alone(spoil, tmp_path, far):
     notes = play(everyone, hostile_app(spoil), tmp_path, 1)
-    (record,) = notes.rounds
-    assert {p.client: p.outcome for p in record.participations if p.outcome != "trained"}.keys() == {HOSTILE}
-    assert (record.trained, record.dropped) == (3, 1)
+    assert notes.trained() == [[client for client in range(4) if client != HOSTILE]]
+    assert notes.column("dropped") == [1]
 
 
 def test_an_unpacked_reply_to_a_packed_message_counts(tmp_path, far):
