@@ -61,8 +61,8 @@ def silent(kind, round_, client):
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_surplus_clients_are_not_lost(wire, tmp_path):
-    notes = play(tmp_path, failing(0), wire, rounds=30, enough=K // 2)
-    assert sum(part.reason == SURPLUS for part in notes.parts) > 30
+    notes = play(tmp_path, failing(0), wire, rounds=12, enough=K // 2)
+    assert sum(part.reason == SURPLUS for part in notes.parts) > 12
     assert set(notes.column("dropout")) == {0.0}
 
 

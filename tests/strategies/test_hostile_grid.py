@@ -2,9 +2,7 @@
 
 import gc
 import math
-import tempfile
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
@@ -82,8 +80,8 @@ def making(policy, aggregation):
 
 
 def run(folder, policy, aggregation, kind):
-    """Return the notes of a run, and its clock; ``kind`` None: all clients are honest."""
-    how = {} if kind is None else KINDS[kind]
+    """Return the notes of a run, and its clock."""
+    how = KINDS[kind]
 
     def spoil(message, act, what, round_, client):
         meant = client == HOSTILE and what == how.get("to", TRAIN)
@@ -100,11 +98,6 @@ def run(folder, policy, aggregation, kind):
     limits = {"train_timeout": DEADLINE, "ask_timeout": DEADLINE, "max_empty_rounds": 10}
     notes = fakes.play(make, app, folder, ROUNDS, N, grid, start=zeros(3), **limits)
     return notes, notes.grid.clock.now()
-
-
-def trained(notes, hostile):
-    """Return how many updates of the hostile client, or of the others, count in a run."""
-    return sum((client == HOSTILE) == hostile for clients in notes.trained() for client in clients)
 
 
 CELLS = [  # they have each policy, aggregation and kind
@@ -137,20 +130,13 @@ CELLS = [  # they have each policy, aggregation and kind
 FEWEST = {"Bulyan": 3}  # updates without which an aggregation makes no model
 
 
-@cache
-def usual(policy):
-    """Return the updates of the hostile client and of the others where all are honest."""
-    with tempfile.TemporaryDirectory() as folder:
-        notes, _ = run(Path(folder), policy, "mean", None)
-    return trained(notes, True), trained(notes, False)
-
-
 @pytest.mark.parametrize(("policy", "aggregation", "kind"), CELLS)
 def test_one_client_costs_its_places_and_a_deadline(policy, aggregation, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(gc, "collect", lambda: 0)  # Flower collects at each record that it reads, the whole process
     notes, seconds = run(tmp_path, policy, aggregation, kind)
-    own, others = usual(policy)
-    assert len(notes.rounds) == ROUNDS and trained(notes, False) >= others - own
+    others = sum(client != HOSTILE for clients in notes.trained() for client in clients)
+    share = 0.75 if kind == "extreme bid" else 0.8  # where all are honest it is 0.9
+    assert len(notes.rounds) == ROUNDS and others >= share * K * ROUNDS
     assert seconds <= 1.1 * DEADLINE and not any(
         record.empty for record in notes.rounds[1:] if record.willing > FEWEST.get(aggregation, 1)
     )

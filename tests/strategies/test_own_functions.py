@@ -85,7 +85,7 @@ KINDS = {
 
 def play(app, folder, strategy=RandomSelection, evaluate_fn=None, **settings):
     how = {"start": zeros(3), "evaluate_clients": 2, "evaluate_fn": evaluate_fn}
-    return fakes.play(partial(strategy, 3, **settings), app, folder, 3, **how)
+    return fakes.play(partial(strategy, 3, **settings), app, folder, 2, **how)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -94,8 +94,8 @@ def test_an_own_function_costs_rounds_or_is_named(kind, tmp_path):
     for name, bad in (ENDS | RESULTS).items():
         if "aggr" in kind:  # a client may be the cause, so a fault costs a round in place of the run
             notes = play(ToyApp(evaluates=1.0), tmp_path, **make(bad))
-            assert len(notes.rounds) == 3 and not notes.rounds[0].empty, name
-            assert kind == "train_metrics_aggr_fn" or (notes.rounds[2].empty == ("aggregate_train" in kind)), name
+            assert len(notes.rounds) == 2 and not notes.rounds[0].empty, name
+            assert kind == "train_metrics_aggr_fn" or (notes.rounds[1].empty == ("aggregate_train" in kind)), name
         else:
             with pytest.raises(ConfigError) as error:
                 play(ToyApp(evaluates=1.0), tmp_path, **make(bad))
@@ -109,4 +109,4 @@ def test_an_app_that_would_end_the_process_costs_its_client_alone(kind, tmp_path
         spoil = lambda message, act, what, _, client: bad() if (what, client) == (kind, HOSTILE) else act()  # noqa: B023, E731
         notes = play(ToyApp(evaluates=1.0, spoil=spoil), tmp_path)
         others = [p.outcome for p in notes.parts if p.client != HOSTILE]
-        assert len(notes.rounds) == 3 and others and set(others) == {"trained"}, name
+        assert len(notes.rounds) == 2 and others and set(others) == {"trained"}, name

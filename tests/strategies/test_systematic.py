@@ -12,7 +12,7 @@ from aoi_fl.strategies import MarkovParticipation, SystematicParticipation
 from tests import fakes
 from tests.fakes import ScriptedGrid, ToyApp, zeros
 
-N, K, SEED, ROUNDS = 10, 3, 4, 60
+N, K, SEED, ROUNDS = 10, 3, 4, 30
 WIRES = ("poll", "broadcast", "reserve")
 SIZES = np.array([1, 1, 2, 3, 5, 8, 13, 21, 34, 12])
 
@@ -45,9 +45,9 @@ def test_real_clients_take_part_when_the_simulator_says(wire, phases, jitter, tm
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_others_take_over_the_rates_of_clients_that_left(wire, tmp_path):
     """A client takes part once a stride also while its rate changes."""
-    n, k = 40, 4
+    n, k = 20, 4
     present = lambda grid: range(1, n, 2) if len(grid.notes.rounds) >= 20 else range(n)  # noqa: E731
-    notes = play(tmp_path, 90, n, present, shape=(n, k), coordination=wire)
+    notes = play(tmp_path, 70, n, present, shape=(n, k), coordination=wire)
     counts = [len(clients) for clients in notes.trained()]
     late = 1 if wire == "reserve" else 0  # a client that has reserved a round gets its new rate in that round
     assert counts[:20] == [k] * 20 and max(counts[20:]) <= (2 + late) * k
@@ -61,7 +61,7 @@ def test_newcomers_by_size_take_over_the_rates_of_clients_that_left(tmp_path):
         return range(first, first + N)
 
     make = MarkovParticipation.optimal
-    notes = play(tmp_path, 100, 3 * N, present, make, rates="size")
+    notes = play(tmp_path, 80, 3 * N, present, make, rates="size")
     assert notes.strategy._run.round.plan.rates[-N:].sum() == pytest.approx(K)
     assert np.mean([len(clients) for clients in notes.trained()[35:]]) == pytest.approx(K, abs=0.4)
 

@@ -26,7 +26,7 @@ from aoi_fl.strategies.selection.volunteers import VolunteerBound
 from tests.fakes import ToyApp, play
 from tests.refusals import refused
 
-N, K, ROUNDS, LIAR = 10, 2, 150, 3
+N, K, ROUNDS, LIAR = 10, 2, 100, 3
 
 
 @pytest.mark.parametrize("law", [MarkovPolicy.increasing(100, 10, 5).law(), StrideLaw(0.1, 0.2)])
