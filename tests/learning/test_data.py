@@ -20,10 +20,9 @@ def test_digits_are_split_in_proportion_and_once():
     train, test = np.bincount(digits.train_y), np.bincount(digits.test_y)
     np.testing.assert_allclose(test, (train + test) * 297 / 1797, atol=1)
     # All of the real images are there, each with its own label.
-    pairs = np.column_stack([bunch.images.reshape(-1, 64), bunch.target])
     x = np.concatenate([digits.train_x, digits.test_x]).reshape(-1, 64) * 16
-    ours = np.column_stack([x, np.concatenate([digits.train_y, digits.test_y])])
-    np.testing.assert_array_equal(ours[np.lexsort(ours.T)], pairs[np.lexsort(pairs.T)])
+    ours = zip(x.tolist(), [*digits.train_y, *digits.test_y], strict=True)
+    assert sorted(ours) == sorted(zip(bunch.data.tolist(), bunch.target, strict=True))
     assert load("digits", "unused") is digits
 
 
