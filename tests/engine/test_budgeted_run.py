@@ -55,44 +55,27 @@ def refreshed_by_round(folder, rounds=ROUNDS):
     return [[row["client"] for row in rows if row["round"] == t] for t in range(1, rounds + 1)]
 
 
-VARIANTS = [
-    "policy=wics",
-    "policy=wics index-source=bid",
-    "policy=wics index-source=bid trains=all mislabel-rate=0.05",
-    "policy=abs index-source=bid",
-    "policy=maxpack index-source=bid",
-    "policy=random-budget",
-    "policy=wics ageing=quadratic",
-]
-
-
-@pytest.mark.parametrize("line", VARIANTS)
-def test_the_federation_chooses_what_the_simulator_chooses(line, tmp_path):
-    keys = pairs(line.split())
-    folder = play(tmp_path, **keys)
-    values = {"budget": 40.0, "seed": RUN["seed"]} | keys
-    table = section5_instance(RUN["num-clients"], RUN["seed"])
-    wanted = chosen(simulated(table, values))
-    assert refreshed_by_round(folder) == wanted
-    everyone = [list(range(10))] * ROUNDS
-    rows = parts_of(folder)
-    trained = [[row["client"] for row in rows if row["round"] == t] for t in range(1, ROUNDS + 1)]
-    assert trained == (everyone if keys.get("trains") == "all" else wanted)
-    for clients, round_ in zip(wanted, rounds_of(folder), strict=True):
-        assert round_["spent"] == pytest.approx(table.payments[clients].sum()) and round_["spent"] <= values["budget"]
-        assert round_["asked"] == (10 if "index-source" in keys else 0)
-
-
-@pytest.mark.parametrize("keys", [{}, {"index_source": "bid"}, {"policy": "random-budget", "trains": "all"}])
-def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
+@pytest.mark.parametrize(
+    "line",
+    [
+        "policy=wics ageing=quadratic",
+        "policy=abs index-source=bid",
+        "policy=maxpack index-source=bid trains=all mislabel-rate=0.05",
+        "policy=random-budget",
+    ],
+)
+def test_a_run_chooses_as_the_simulator_until_its_total_budget_is_spent(line, tmp_path, caplog):
     caplog.set_level(logging.INFO, "flwr")
-    keys = {"policy": "wics", "budget": 40, "total-budget": 105, "evaluate_every": ROUNDS} | keys
+    keys = {"budget": 40, "total-budget": 105, "evaluate_every": ROUNDS} | pairs(line.split())
     folder = play(tmp_path, **keys)
     table = section5_instance(RUN["num-clients"], RUN["seed"])
     history = simulated(table, {"seed": RUN["seed"]} | keys, total=105.0)
     assert history.rounds < ROUNDS
     rounds = rounds_of(folder)
-    assert refreshed_by_round(folder, len(rounds)) == chosen(history)
+    assert refreshed_by_round(folder, len(rounds)) == (wanted := chosen(history))
+    assert [row["trained"] for row in rounds] == [10 if "trains" in keys else len(clients) for clients in wanted]
+    assert [row["spent"] for row in rounds] == pytest.approx([table.payments[clients].sum() for clients in wanted])
+    assert {row["asked"] for row in rounds} == {10 if "index-source" in keys else 0}
     assert [row["round"] for row in rounds if row["test_accuracy"] is not None] == [len(rounds)]
     spent = sum(row["spent"] for row in rounds)
     assert 105 - table.payments.min() < spent <= 105
