@@ -75,5 +75,9 @@ def number(value: Any) -> str:
 
 
 def bar(share: float, largest: float) -> str:
-    """Return a bar of a length proportional to a share."""
+    """Return a bar of a length proportional to a share.
+
+    >>> bar(0.0, 0.0)
+    ''
+    """
     return "█" * round(_BAR * share / largest) if largest > 0 else ""

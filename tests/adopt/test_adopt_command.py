@@ -8,8 +8,9 @@ import pytest
 
 from aoi_fl.report.runs import load
 from tests.adopt.adoption import copied, rewrite
+from tests.fakes import slow
 
-APPS = ["quickstart_numpy", "quickstart_sklearn", pytest.param("advanced_pytorch", marks=pytest.mark.slow)]
+APPS = ["quickstart_numpy", *slow(["quickstart_sklearn"], ["advanced_pytorch"])]
 
 
 @pytest.fixture

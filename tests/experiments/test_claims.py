@@ -26,4 +26,4 @@ def test_beyond_chance_is_a_t_test_at_a_share_of_five_percent(seed):
         test = scipy_stats.ttest_1samp(wanted * values, 0)
         expected = bool(test.statistic > 0 and test.pvalue < 0.05 / comparisons)
         assert interval(values.tolist()).beyond(wanted, comparisons) is expected
-    assert not interval([3.0]).beyond(1)
+    assert not interval([3.0]).beyond(1) and interval([3.0]).bar == 0.0

@@ -242,25 +242,20 @@ def test_when_the_program_fails_each_trains_alone(tmp_path, monkeypatch, caplog)
     assert (alone / MODEL).read_bytes() == (both / MODEL).read_bytes()
 
 
-@pytest.mark.parametrize("other", [{"rate": 0.3}, {"factor": 1.1}, {"round_": 5}], ids=str)
+@pytest.mark.parametrize("other", [{"rate": 0.3}, {"factor": np.float32(1.1)}, {"round_": 5}], ids=str)
 def test_what_differs_is_not_trained_together(other, tmp_path, monkeypatch):
     """Clients that were sent another model, rate or round than the first of their program."""
     programs, task = counted(monkeypatch), Task("digits", "unused", RUN["model"], device="cpu", seed=3)
     partition.write_index(tmp_path / "r" / "partition.npy", partition.make(task.data.train_y, 4, seed=3))
-    model = task.initial_arrays()
+    model = to_record(task.initial_arrays())
 
-    def content(rate=0.1, factor=1.0, round_=4):
-        return {
-            "arrays": to_record({name: value * np.float32(factor) for name, value in model.items()}),
-            "config": ConfigRecord({"learning-rate": rate}),
-            "aoi": ConfigRecord(ParticipationRequest("r", round_).write()),
-        }
+    def content(rate=0.1, factor=None, round_=4):
+        moved = factor and to_record({name: value * factor for name, value in task.initial_arrays().items()})
+        config, terms = {"learning-rate": rate}, ParticipationRequest("r", round_).write()
+        return RecordDict({"arrays": moved or model, "config": ConfigRecord(config), "aoi": ConfigRecord(terms)})
 
     grid = LocalGrid(app, RunConfig.parse(RUN | ALWAYS | {"runs-dir": str(tmp_path)}).flat(), 4)
-    first, changed = content(), content(**other)
-    if "factor" not in other:
-        changed["arrays"] = first["arrays"]  # the very same, as in messages of one round
-    contents = zip([first, first, changed, changed], grid.get_node_ids(), strict=True)
-    replies = grid.send_and_receive([Message(RecordDict(c), node, "train") for c, node in contents])
+    contents = zip([content(), content(), content(**other), content(**other)], grid.get_node_ids(), strict=True)
+    replies = grid.send_and_receive([Message(one, node, "train") for one, node in contents])
     one, _, other_one, _ = (reply.content["arrays"]["1.weight"].numpy() for reply in replies)
     assert programs == [2] and not np.allclose(one, other_one, atol=1e-3)

@@ -56,6 +56,7 @@ def test_runs_overlay_in_their_own_colours(tmp_path):
     play(tmp_path / "b", policy="random", rounds=10)
     charts = charts_of(tmp_path / "a", tmp_path / "b")
     assert [trace["line"]["color"] for trace in charts["intervals"].data] == ["--run0", "--run0", "--run1", "--run1"]
+    assert [trace["line"]["dash"] for trace in charts["test-accuracy"].data] == ["solid", "dash"]
     assert "--run1" in [colour for _, colour in charts["participation-1"].data[0]["colorscale"]]
     assert [len(row) for row in charts["test-accuracy"].rows] == [3] * (ROUNDS + 1)
     assert charts["test-accuracy"].rows[-1][2] is None
@@ -115,6 +116,7 @@ def test_budget_ages_and_objective(tmp_path):
     # A refresh is what the policy hands out: training on old data is no part in the load.
     assert charts["counts"].data[0]["y"] == [2, 2, 0]
     assert charts["participation-0"].rows[0] == [1, "1, 2", "0"]
+    assert "refreshed" in charts["participation-0"].note
 
 
 def test_participations_of_a_round_not_yet_seen_are_left_out(tmp_path):

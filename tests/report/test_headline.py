@@ -8,7 +8,7 @@ import pytest
 from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report import seeds
 from aoi_fl.report.headline import headline, policies, random_range
-from tests.report.recorded import budgeted_run, clients, loaded, record, trained
+from tests.report.recorded import budgeted_run, charts_of, clients, loaded, record, trained
 
 
 def play(folder, policy, seed, end, members):
@@ -72,10 +72,12 @@ def test_a_clocked_page_leads_with_devices_that_never_took_part(tmp_path):
 
 
 def test_a_budget_page_leads_with_money_and_age(tmp_path):
-    found = seeds.settings(loaded(budgeted_run(tmp_path / "w")))
+    found = seeds.settings(loaded(folder := budgeted_run(tmp_path / "w")))
     assert headline(found).startswith(f"Spent 5 of 10 a round; data are {14 / 12:.3g} rounds old on average.")
     columns, rows = policies(found)
     assert columns[1:4] == ["policy", "spent a round", "budget a round"] and rows[0][2:4] == ["5", "10"]
+    cost, floor = (trace["y"][-1] for trace in charts_of(folder)["objective"].data)
+    assert rows[0][5] == f"{100 * (cost / floor - 1):.1f} %"
 
 
 def test_policies_are_shown_unless_all_names_hold_them(tmp_path):

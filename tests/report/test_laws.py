@@ -42,8 +42,9 @@ def test_window_variance_equals_the_exact_law_of_the_count(policy):
 )
 def test_participation_shows_its_law(rates, own):
     """The law of all clients together, against a long play of the policy with that record."""
-    promised = law({"clients": 6, "per_round": 3, "rates": rates} | own, {}, 6)
-    assert isinstance(promised, MixedLaw)
+    about = {"clients": 6, "per_round": 3, "rates": rates} | own
+    promised = law(about, {}, 6)
+    assert isinstance(promised, MixedLaw) and law(about, {"over-selection": 1.3}, 6) is None
     each = np.repeat(np.full(6, 0.5) if rates == "equal" else rates, 1000)  # phases stay: many clients
     policy = SystematicPolicy.rated(each, "random", own["jitter"], 1) if "jitter" in own else MarkovPolicy.rated(each)
     people = everyone(np.ones(6000, np.int64))

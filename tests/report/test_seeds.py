@@ -98,6 +98,7 @@ def test_all_numbers_have_a_column_a_setting(seeds, tmp_path):
     shown = {name: cells for name, *cells in rows}
     assert shown["test accuracy at the end"] == ["94.3 % (90.0 % to 99.0 %)", "90.0 %"]
     assert shown["rounds recorded"] == ["6", "6"] and shown["status"] == ["completed", "completed"]
+    assert shown["round of the best test accuracy"][1] == "6"
 
 
 def test_a_sweep_is_drawn_against_its_values(tmp_path):

@@ -85,7 +85,7 @@ def test_a_live_run_is_read_again_and_an_ended_one_is_not(tmp_path, monkeypatch)
     monkeypatch.setattr(site, "glance", lambda folder: looked.append(folder.name) or real(folder))
     assert [runs.glances()[0].round for _ in range(3)] == [3, 3, 3] and looked == ["a"]
     Ledger(tmp_path / "a/ledger.sqlite").add_round(RoundRecord(4))
-    assert runs.glances()[0].round == 4
+    assert runs.glances()[0].round == 4 and runs.glances()[0].begun
     shutil.rmtree(tmp_path / "a")
     assert runs.glances() == []
 
