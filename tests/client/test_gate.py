@@ -228,7 +228,7 @@ def test_an_answer_to_a_question_carries_only_the_fields_of_the_protocol(tmp_pat
         assert rule_of(device(train(1, kind, own={}))) == "metrics"
 
 
-@pytest.mark.parametrize("rule", [{"min-hours": 1}, {"max-updates": 1}, {"min-hours": 0.5, "max-updates": 7}])
+@pytest.mark.parametrize("rule", [{"min-hours": 1}, {"max-updates": 1}])
 @pytest.mark.parametrize("content", LARGE.values(), ids=LARGE)
 def test_one_update_leaves_whatever_its_form_type_run_and_server(tmp_path, rule, content):
     device = Device(tmp_path, content, **rule)
@@ -371,7 +371,7 @@ def test_an_infinite_mask_is_no_change_and_a_scaled_update_keeps_it(tmp_path):
     assert math.hypot(new["m"][0], *(new["w"] - 1e8)) <= 110 and new["m"][0] > 0  # float32 has steps of 8 there
 
 
-@pytest.mark.parametrize("shape", [(3_000_000,), (0,), (2, 3), ()])
+@pytest.mark.parametrize("shape", [(200_000,), (0,), (2, 3), ()])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_the_norm_is_that_of_all_values(tmp_path, shape, order):
     rng = np.random.default_rng(1)
@@ -532,8 +532,8 @@ def no(*arguments, **more):
 
 def test_a_power_cut_at_any_time_forgets_no_training(tmp_path):
     """It loses what was not synced: state and lock may be those of any earlier time, but of the first training."""
-    device, rng, kept = Device(tmp_path, **{"max-updates": 80, "min-separation": 3}), np.random.default_rng(1), []
-    for t in range(1, 81):
+    device, rng, kept = Device(tmp_path, **{"max-updates": 50, "min-separation": 3}), np.random.default_rng(1), []
+    for t in range(1, 51):
         assert device.updates([train(3 * t - 2)]) == 1
         kept.append({name: (tmp_path / name).read_bytes() for name in (GATE, LOCK)})
         for name in (GATE, LOCK):
@@ -542,7 +542,7 @@ def test_a_power_cut_at_any_time_forgets_no_training(tmp_path):
             file.write(b'{"half of a line' * rng.integers(2))
         state = Book(tmp_path).load()
         assert (state.updates, state.runs["11"].last, state.runs["11"].updates) == (t, 3 * t - 2, t)
-        assert rule_of(device(train(3 * t))) == ("min-separation" if t < 80 else "max-updates")
+        assert rule_of(device(train(3 * t))) == ("min-separation" if t < 50 else "max-updates")
     assert read_receipts(Book(tmp_path))[1] == []
 
 
@@ -668,7 +668,9 @@ def spoil(how, folder):
         case "lock emptied":
             (folder / LOCK).write_bytes(b"")
         case "edited":
-            receipts.write_bytes(blob.replace(b'"updates": 2', b'"updates": 0'))
+            about = os.stat(receipts)
+            receipts.write_bytes(blob.replace(b'"updates": 2', b'"updates": 0'))  # as long as before
+            os.utime(receipts, ns=(about.st_atime_ns, about.st_mtime_ns))  # an app cannot set the time of the change
         case "edited before":
             book = Book(folder)
             with book.locked():
@@ -693,15 +695,6 @@ def test_a_spoilt_state_or_receipt_closes_the_gate_and_is_named(tmp_path, how, n
     assert str(folder) in caplog.text and books.RESTORE in caplog.text
     caplog.clear()
     assert str(folder) in named()["gate"].found and read_receipts(Book(folder))[1]
-
-
-def test_an_edited_receipt_is_noticed_whatever_its_times(tmp_path):
-    device = Device(tmp_path, **{"max-updates": 9})
-    assert device.updates([train(1)]) == 1
-    about = os.stat(receipts := tmp_path / RECEIPTS)
-    receipts.write_bytes(receipts.read_bytes().replace(b'"sent"', b'"send"'))  # as long as before
-    os.utime(receipts, ns=(about.st_atime_ns, about.st_mtime_ns))  # an app cannot set the time of the change
-    assert device.updates([train(2)]) == 0
 
 
 def test_an_edited_line_long_before_the_last_is_named(tmp_path, named, monkeypatch):
@@ -753,28 +746,28 @@ def test_a_no_of_the_clientapp_by_a_rule_has_a_receipt(tmp_path):
 def test_equal_refusals_of_an_hour_are_counted_and_the_file_stays_small(tmp_path, clock, enrolled):
     node, book = enrolled(pause=True)
     device = Device(tmp_path / "state", key=node / "client.key", pause=True)
-    for t in range(1, 201):
-        device.run = 11 + t % 2 if t <= 100 else t  # then each message is of another run
+    for t in range(1, 61):
+        device.run = 11 + t % 2 if t <= 30 else t  # then each message is of another run
         device(train(t, group=str(t)))
-        if t == 150:
+        if t == 45:
             device.restart()
         clock.at += 1
-    assert len(read_receipts(book)[0]) < 20 and "messages declined by pause: 200" in [*status(node)]
+    assert len(read_receipts(book)[0]) < 20 and "messages declined by pause: 60" in [*status(node)]
     clock.at += 3600
-    device(train(201))
+    device(train(61))
     entries, problems = read(node, verify=True)
-    assert not problems and sum(entry["times"] for entry in entries) == 201 and len(entries) < 25
-    assert max(entry["round"] for entry in entries if entry["run"] == "12" and entry["times"] > 1) == 99
+    assert not problems and sum(entry["times"] for entry in entries) == 61 and len(entries) < 25
+    assert max(entry["round"] for entry in entries if entry["run"] == "12" and entry["times"] > 1) == 29
     clock.at -= 7200  # a clock that was set back ends the hour too
-    device(train(202))
-    assert sum(entry["times"] for entry in read_receipts(book)[0]) == 202
-    device(train(203, group="203"))
+    device(train(62))
+    assert sum(entry["times"] for entry in read_receipts(book)[0]) == 62
+    device(train(63, group="63"))
     clock.at += 3601
     device.node["pause"] = False
     device.restart()
     assert device.updates([train()]) == 1
     told = [(entry["decision"], entry["round"], entry["times"]) for entry in read_receipts(book)[0][-2:]]
-    assert told == [("refused", 203, 1), ("sent", None, 1)]
+    assert told == [("refused", 63, 1), ("sent", None, 1)]
 
 
 def test_a_power_cut_counts_no_refusal_twice(tmp_path, monkeypatch):
@@ -836,7 +829,7 @@ def test_the_state_on_the_disk_lacks_few_receipts(tmp_path, monkeypatch):
             synced.append(state.lines)
 
     monkeypatch.setattr(books.Durable, "save", note)
-    for t in range(1, 81):
+    for t in range(1, 41):
         device(train(t))
         device(train(t, "evaluate"))  # its refusal is counted in the state, without a wait
         assert Book(tmp_path).load().lines - synced[-1] <= 32
