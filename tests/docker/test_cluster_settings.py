@@ -1,10 +1,9 @@
 """The cluster's settings, certificates, slots and keys, without an engine."""
 
 import fcntl
+import multiprocessing
 import os
 import re
-import ssl
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
     load_ssh_public_key,
 )
+from cryptography.x509.verification import PolicyBuilder, Store
 from flwr.proto.control_pb2 import ListNodesResponse, RegisterNodeResponse
 from flwr.proto.control_pb2_grpc import ControlServicer, add_ControlServicer_to_server
 from flwr.proto.node_pb2 import NodeInfo
@@ -128,6 +128,8 @@ def test_certificates_are_made_once_and_renewed_when_needed(tmp_path):
     authority = (tmp_path / "trust/ca.crt").read_bytes()
     assert len(pki.make_all(tmp_path, ("192.0.2.7", "fl.example.org"))) == 1
     certificate = x509.load_pem_x509_certificate((tmp_path / "server/server.crt").read_bytes())
+    trusting = PolicyBuilder().store(Store(x509.load_pem_x509_certificates(authority)))
+    assert trusting.build_server_verifier(x509.DNSName("superlink")).verify(certificate, [])
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["superlink", "superlink-control", "localhost", "fl.example.org"]
     assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "192.0.2.7"]
@@ -140,49 +142,30 @@ def test_certificates_are_made_once_and_renewed_when_needed(tmp_path):
         assert (tmp_path / secret).stat().st_mode & 0o777 == 0o600
 
 
-def test_strict_openssl_accepts_the_certificate(tmp_path):
-    pki.make_all(tmp_path)
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(tmp_path / "server/server.crt", tmp_path / "server/server.key")
-    trusting = ssl.create_default_context(cafile=str(tmp_path / "trust/ca.crt"))
-    trusting.verify_flags |= ssl.VERIFY_X509_STRICT
-    there, here = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ours = trusting.wrap_bio(there, here, server_hostname="superlink")
-    theirs = server.wrap_bio(here, there, server_side=True)
-    for side in (ours, theirs, ours, theirs):
-        try:
-            side.do_handshake()
-        except ssl.SSLWantReadError:
-            continue
-    assert ours.getpeercert()
-
-
-HOLD = """
-import sys, time
-from pathlib import Path
-from aoi_fl.docker.client import claim
-print(claim(Path(sys.argv[1])), flush=True)
-time.sleep(60)
-"""
+def hold(folder, slots):
+    slots.put((client.claim(folder), os.getpid()))
+    os.execvp("sleep", ["sleep", "60"])  # as a client becomes the SuperNode
 
 
 def test_replicas_take_the_lowest_slots_and_death_frees_one(tmp_path):
+    fork = multiprocessing.get_context("fork")
+    slots = fork.SimpleQueue()
     with ExitStack() as stack:
 
         def replica():
-            command, env = [sys.executable, "-c", HOLD, str(tmp_path)], os.environ | {"PYTHONPATH": str(ROOT)}
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
-            stack.callback(process.communicate)
+            process = fork.Process(target=hold, args=(tmp_path, slots))
+            process.start()
+            stack.callback(process.join)
             stack.callback(process.kill)
             return process
 
         replicas = [replica() for _ in range(3)]
-        slots = [int(each.stdout.readline()) for each in replicas]
-        assert sorted(slots) == [0, 1, 2]
-        victim = replicas[slots.index(1)]
+        pids = dict(slots.get() for _ in replicas)
+        (victim,) = (each for each in replicas if each.pid == pids.get(1))
         victim.kill()
-        victim.wait()
-        assert int(replica().stdout.readline()) == 1
+        victim.join()
+        replica()
+        assert (sorted(pids), slots.get()[0]) == ([0, 1, 2], 1)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root changes its user")
