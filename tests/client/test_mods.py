@@ -1,5 +1,7 @@
 """Mods and functions of our app, and of a plain app that is attached, see what Flower's own strategies send."""
 
+from functools import partial
+
 import flwr.clientapp
 import numpy as np
 import pytest
@@ -11,8 +13,9 @@ from flwr.supercore.differential_privacy import KEY_CLIPPING_NORM, KEY_NORM_BIT
 from aoi_fl import protocol
 from aoi_fl.client import ClientApp, ask_of, attach
 from aoi_fl.flower import messages
-from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from tests.fakes import Notes, ScriptedGrid, record_of, reply_of, request, zeros
+from aoi_fl.strategies import MarkovParticipation, RandomSelection
+from tests import fakes
+from tests.fakes import ScriptedGrid, record_of, reply_of, request, zeros
 from tests.refusals import refused
 
 STEP = np.array([3.0, 4.0], np.float32)  # of length 5
@@ -28,34 +31,25 @@ def trained(notes):
     return [model["w"] for model in notes.models]
 
 
-def central(**how):
-    return RandomSelection(3, **how)
+def make(wire, **how):
+    if wire == protocol.CENTRAL:
+        return RandomSelection(3, **how)
+    return MarkovParticipation.optimal(3, 2, 4, coordination=wire, **how)
 
 
-WIRES = {"central": central} | {
-    wire: lambda wire=wire, **how: MarkovParticipation.optimal(3, 2, 4, coordination=wire, **how)
-    for wire in protocol.WIRES
-}
-
-
-@pytest.fixture(params=[ClientApp, flwr.clientapp.ClientApp], ids=["ours", "attached"])
-def make_app(request):
-    return lambda *mods: attach(request.param(mods=list(mods)))
-
-
-@pytest.fixture(params=WIRES.values(), ids=WIRES)
-def play(request, tmp_path, make_app):
+# A plain app that is attached, and ours.
+@pytest.fixture(params=[*zip(("central", *protocol.WIRES), 2 * (flwr.clientapp.ClientApp, ClientApp), strict=True)])
+def play(request, tmp_path):
     """Return a function that plays two rounds with every client's training behind a mod."""
 
     def play(*mods, train=learn, config=None):
-        app, notes = make_app(*mods), Notes()
+        wire, kind = request.param
+        app = attach(kind(mods=list(mods)))
         app.train()(train)
-        options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
-        strategy = request.param(options=options, observer=notes, configure=lambda round_: config or {})
-        grid = ScriptedGrid(app, {"runs-dir": str(tmp_path), "seed": 3}, 3)
-        strategy.start(grid, zeros(), 2)
+        made = partial(make, wire, configure=lambda round_: config or {})
+        notes = fakes.play(made, app, tmp_path, nodes=3, start=zeros())
         assert all((record.dropped, record.empty) == (0, False) for record in notes.rounds)
-        return notes, [r.content for r in grid.replies if r.has_content() and "arrays" in r.content]
+        return notes, [r.content for r in notes.grid.replies if r.has_content() and "arrays" in r.content]
 
     return play
 
@@ -68,27 +62,20 @@ def test_clipping_mods_clip_the_updates(mod, play):
     assert replies and set(bits) == {1 if mod is adaptiveclipping_mod else None}
 
 
-def test_a_function_sees_what_fedavg_would_have_sent_it(play):
+def test_a_function_sees_what_fedavg_would_have_sent_it_and_may_echo_it(play):
     seen = []
 
-    def note(message, context):
-        seen.append(message.content)
-        return learn(message, context)
+    def echo(message, context):
+        seen.append(message.content.copy())
+        message.content["metrics"] = MetricRecord({"num-examples": 1})
+        return Message(message.content, reply_to=message)
 
-    play(train=note, config={"lr": 0.5})
+    notes, replies = play(train=echo, config={"lr": 0.5})
     stock = FedAvg(min_train_nodes=1, min_available_nodes=1, fraction_train=1.0)
     grid = ScriptedGrid(flwr.clientapp.ClientApp(), {}, 1)
     (message,) = stock.configure_train(1, zeros(), ConfigRecord({"lr": 0.5}), grid)
     assert seen[0] == message.content
     assert {content["config"]["server-round"] for content in seen} == {1, 2}
-
-
-def test_an_echoed_message_is_a_valid_reply(play):
-    def echo(message, context):
-        message.content["metrics"] = MetricRecord({"num-examples": 1})
-        return Message(message.content, reply_to=message)
-
-    notes, replies = play(train=echo)
     assert all("takes-part" in content["aoi"] and "run" not in content["aoi"] for content in replies)
     np.testing.assert_array_equal(trained(notes), np.zeros((2, 2)))
 
