@@ -30,13 +30,6 @@ def test_six_bands_at_error_six(shown, policy, most):
     assert bool(amplified["conditions"]) and "conditions" not in plain
 
 
-def test_age_costs_a_third_of_random_selection(shown):
-    random = shown("--policy random --noise-multiplier 0.0844317 --amplified")
-    markov = shown("--policy markov-optimal --bands 6 --noise-multiplier 0.40894 --amplified")
-    assert random["error"] == pytest.approx(markov["error"], rel=1e-3)
-    assert markov["epsilon_amplified"] < random["epsilon_amplified"] / 3
-
-
 @pytest.mark.parametrize(
     "policy",
     ["systematic --phases random", *(pytest.param(p, marks=pytest.mark.slow) for p in ("markov-optimal", "random"))],

@@ -45,6 +45,8 @@ STATES = {
 @pytest.mark.parametrize("what", STATES)
 def test_a_forged_state_is_kept_aside_and_started_anew(what, tmp_path, caplog):
     file = StateFile(tmp_path, "pi")
+    file.path.write_bytes(forged())
+    assert file.load(5).age.last == 3
     file.path.write_bytes(STATES[what])
     assert file.load(5) == ClientState(5)
     assert str(file.path) in caplog.text and (tmp_path / "pi.corrupt-1").read_bytes() == STATES[what]
@@ -70,12 +72,6 @@ def test_a_place_that_cannot_hold_a_state_is_named(tmp_path):
     (tmp_path / "file").touch()
     with refused("state-dir"):
         StateFile(tmp_path / "file" / "clients", "a").save(SOUND)
-
-
-def test_the_good_one_that_the_forged_are_made_of_is_read(tmp_path):
-    file = StateFile(tmp_path, "pi")
-    file.path.write_bytes(forged())
-    assert file.load(5).age.last == 3
 
 
 SESSIONS = [

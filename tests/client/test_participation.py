@@ -11,7 +11,6 @@ from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile
 from aoi_fl.flower.messages import context
 from aoi_fl.protocol import Introduction, ParticipationReply, ParticipationRequest
-from aoi_fl.science.draws import number_of
 from aoi_fl.science.markov import MarkovPolicy
 from tests.fakes import Counting
 from tests.fakes import request as message_of
@@ -87,12 +86,6 @@ def test_a_run_without_a_token_keeps_the_client_state(app, tmp_path):
     assert ask(app, context, "train", ParticipationRequest("r", 6)).age == 2 and last(context) == 6
     ask(app, context, "train", ParticipationRequest("r", 7, token="a"))
     assert last(context) == 7
-
-
-def test_a_clients_name_is_its_own(tmp_path):
-    who = identity(context_of(tmp_path, partition=None, name="pi-3", **{"state-dir": str(tmp_path / "own")}), "r")
-    assert (who.name, who.partition, who.number) == ("pi-3", None, number_of("pi-3"))
-    assert who.state_dir == tmp_path / "own" / "r"
 
 
 @pytest.mark.parametrize(

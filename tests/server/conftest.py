@@ -1,50 +1,38 @@
 """A command in a process of its own, whole runs, and one that was cut."""
 
-import multiprocessing
 import os
 import shutil
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from aoi_fl.server.observe import Recorder
-from tests.processes import ROOT
-from tests.server.interrupted import arguments_of, configuration, recorded, run_here, signalled
+from tests.processes import FORK
+from tests.server.interrupted import arguments_of, configuration, recorded, run_here, signalled, write_to
 
 
 @pytest.fixture(scope="session")
-def start(tmp_path_factory):
+def start(tmp_path_factory, whole):
     """Start the ``aoi`` command in a process of its own, which writes to ``process.output``."""
     outputs = tmp_path_factory.mktemp("outputs")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(
-            [
-                "aoi_fl.cli.run",
-                "aoi_fl.server.app",
-                "aoi_fl.learning.client_app",
-                "aoi_fl.server.engine.local",
-                "aoi_fl.report.summary",
-            ],
-        )
-        multiprocessing.forkserver.ensure_running()
+    whole("poll")  # a process forked from this one need not import
 
     def begin(*arguments, script="from aoi_fl.cli.main import main; main()"):
         output = outputs / f"{len(os.listdir(outputs))}.txt"
-        prelude = (
-            "import os, sys\n"
-            f"file = os.open({str(output)!r}, os.O_WRONLY | os.O_CREAT)\n"
-            "os.dup2(file, 1), os.dup2(file, 2)\n"
-            f"sys.argv = ['aoi', *{arguments!r}]\n"
-        )
-        process = context.Process(target=exec, args=(prelude + script, {"__name__": "aoi_in_a_process"}))
+        process = FORK.Process(target=_run, args=(output, ["aoi", *arguments], script))
         process.start()
         process.output = output
         return process
 
     return begin
+
+
+def _run(output, arguments, script):
+    write_to(output)
+    sys.argv = arguments
+    exec(script, {"__name__": "aoi_in_a_process"})
 
 
 @pytest.fixture(scope="session")

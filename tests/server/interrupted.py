@@ -1,7 +1,10 @@
 """Runs in processes of their own that are killed, and the comparison with one that was left alone."""
 
+import logging
+import os
 import signal
 import sqlite3
+import sys
 import time
 from pathlib import Path
 
@@ -39,22 +42,6 @@ POLICIES = {
     "poll": {"policy": "markov-optimal"},
     "reserve": {"policy": "markov-optimal", "coordination": "reserve"},
     "random": {"policy": "random", "compression": "int8"},  # what the codes left unsaid goes on too
-    "estimated": {  # which goes by its budget
-        "policy": "wics",
-        "clients-per-round": 15,
-        "trains": "all",
-        "mislabel-rate": 0.05,
-        "sensitivities": "estimated",
-    },
-    # Some are away, some leave in mid-training, some are too slow: the time of a resumed run must go on where it was.
-    "clock": {
-        "policy": "markov-optimal",
-        "clock": "generated",
-        "num-clients": 60,
-        "clients-per-round": 40,
-        "over-selection": 1.2,
-        "train-timeout": 15.0,
-    },
     # Updates that are under way when a run breaks off, made and not yet come, must come all the same.
     "late": {
         "policy": "refl",
@@ -172,6 +159,15 @@ def assert_same(folder, whole):
     assert models[0].keys() == models[1].keys()
     for name, array in models[0].items():
         assert array.tobytes() == models[1][name].tobytes(), name
+
+
+def write_to(output):
+    """Have this process, which a test has forked, write to a file."""
+    file = output.open("w", buffering=1)
+    os.dup2(file.fileno(), 1), os.dup2(file.fileno(), 2)
+    sys.stdout = sys.stderr = file
+    for handler in logging.getLogger("flwr").handlers:
+        handler.stream = file  # setStream flushes the former one, which a test may have closed
 
 
 _FAST = ("poll", "late")

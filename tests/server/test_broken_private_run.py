@@ -1,7 +1,5 @@
 """A private run that breaks off at any write is the unbroken run, or names the clients whose updates are lost."""
 
-import logging
-import multiprocessing
 import os
 import random
 import re
@@ -17,7 +15,7 @@ from aoi_fl.protocol.records import LOST
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.ledger import Ledger
 from tests.ledgers import parts_of
-from tests.server.interrupted import PRIVATE, assert_same, recorded, run_deployed, run_here
+from tests.server.interrupted import FORK, PRIVATE, assert_same, recorded, run_deployed, run_here, write_to
 
 NAME = "r"
 VALUES = PRIVATE | {"run-name": NAME, "policy": "markov-optimal"}
@@ -29,7 +27,6 @@ COORDINATIONS = {
 }
 KINDS = [(kind, owned) for kind in COORDINATIONS for owned in (False, True)]  # owned: clients keep their own states
 _BEGUN = 20  # by so many writes the configuration is written down
-_FORK = multiprocessing.get_context("fork")
 
 
 def _run(folder, kind, owned, resume):
@@ -46,9 +43,7 @@ def _break_off(output, folder, kind, owned, at, fails, resume):
     Only writes of the server fail: a device without room fails alone, and the run goes on. With the same secrets in all
     processes their noise is the same.
     """
-    sys.stdout = sys.stderr = output.open("w", buffering=1)
-    for handler in logging.getLogger("flwr").handlers:
-        handler.stream = sys.stderr  # setStream flushes the former one, which a test may have closed
+    write_to(output)
     secrets.token_bytes, secrets.randbits = lambda size=32: bytes(size), lambda bits: 1
     counted, transaction, scope = 0, Ledger._transaction, folder / NAME if fails else folder
 
@@ -87,7 +82,7 @@ def break_off(folder, kind, owned, *, at=0, fails=False, resume=False):
     """Run in a process that breaks off; return its status and output."""
     folder.mkdir(exist_ok=True)
     output = folder.with_suffix(".txt")
-    process = _FORK.Process(target=_break_off, args=(output, folder, kind, owned, at, fails, resume))
+    process = FORK.Process(target=_break_off, args=(output, folder, kind, owned, at, fails, resume))
     process.start()
     process.join()
     return process.exitcode, " ".join(output.read_text().split())

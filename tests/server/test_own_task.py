@@ -6,11 +6,9 @@ import shlex
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 from aoi_fl.learning import data, working
 from aoi_fl.learning.examples import tensors
-from aoi_fl.learning.task import Task
 from aoi_fl.report.runs import load
 from aoi_fl.report.summary import sentence
 from tests.ledgers import rounds_of
@@ -93,44 +91,3 @@ def test_a_regression_is_named_as_what_it_is_everywhere(aoi, table):
 def test_what_does_not_go_together_never_starts(refusal, table, key, match):
     assert match in refusal(f"{RUN} -c dataset=npz:own.npz -c {key}")
     assert not (table / "runs/own/ledger.sqlite").exists()
-
-
-ADAPTED = """
-import torch
-from torch import nn
-
-
-class Adapted(nn.Module):
-    def __init__(self, inputs, outputs):
-        super().__init__()
-        self.frozen = nn.Linear(inputs, 8).requires_grad_(False)
-        self.left = nn.Linear(8, outputs)
-        self.right = nn.Linear(8, outputs)
-        self.right.weight = self.left.weight
-        self.register_buffer("base", torch.randn(8, 8), persistent=False)
-        self.register_buffer("measured", torch.zeros(()))
-
-    def forward(self, x):
-        if self.training:
-            self.measured = self.measured * 0 + 3
-        hidden = torch.tanh(self.frozen(x.flatten(1)) @ self.base)
-        return self.left(hidden) + self.right(hidden)
-
-
-def make(shape, outputs):
-    return Adapted(64, outputs)
-"""
-
-
-def test_only_trained_arrays_move_under_momentum_and_no_base_is_sent(aoi, tmp_path):
-    (tmp_path / "mine.py").write_text(ADAPTED)
-    smooth = "-c server-momentum=0.9 -c serve-average=0.8 -c weights=size"
-    status, _, err = aoi(f"{RUN} --policy random --model python:mine:make {smooth}")
-    assert status == 0, err
-    first = Task("digits", "unused", "python:mine:make", "cpu", seed=1, model_dir=str(tmp_path)).initial_arrays()
-    last = load_file(tmp_path / "runs/own/model.safetensors")
-    assert "base" not in last and set(last) == set(first)
-    for name, array in last.items():
-        assert np.allclose(array, first[name], atol=1e-6) == name.startswith("frozen"), name
-    assert last["measured"] == 3  # each client's, without momentum
-    assert np.array_equal(last["left.weight"], last["right.weight"])

@@ -9,7 +9,6 @@ import pytest
 from safetensors.numpy import load_file
 
 from aoi_fl.cli.keys import pairs
-from aoi_fl.config.rules import bands, separation
 from aoi_fl.config.run import RunConfig
 from aoi_fl.learning.task import Task
 from aoi_fl.report.page import write
@@ -57,20 +56,6 @@ def test_a_private_run_that_guarantees_nothing_is_refused(line, named):
 )
 def test_what_keeps_the_guarantee_is_allowed(line):
     RunConfig.parse(BANDED | pairs(line.split()))
-
-
-@pytest.mark.parametrize(
-    "line, apart",
-    [
-        ("policy=markov-optimal", 6),
-        ("policy=systematic jitter=0.2", 5),
-        ("policy=random", 1),
-    ],
-)
-def test_the_separation_is_that_of_the_policy(line, apart):
-    keys = pairs(line.split())
-    assert separation(RunConfig.parse(keys)) == apart
-    assert bands(RunConfig.parse(BANDED | keys if apart > 1 else keys)) == apart
 
 
 def play(folder, **keys):

@@ -15,10 +15,10 @@ from tests.ledgers import about_of, noted, parts_of, rounds_of
 from tests.server.interrupted import configuration, resume_here, run_deployed, run_here
 
 
-@pytest.mark.parametrize("policy", ["poll", "reserve"])
-def test_clients_distinguish_runs_of_one_name(policy, tmp_path, monkeypatch):
+def test_clients_distinguish_runs_of_one_name(tmp_path, monkeypatch):
     monkeypatch.setattr("aoi_fl.server.app.uploads", lambda grid: True)
-    values = configuration(policy, tmp_path, "r", **{"evaluate-clients": 0})
+    small = {"num-clients": 6, "clients-per-round": 2, "num-server-rounds": 6}
+    values = configuration("reserve", tmp_path, "r", **{"evaluate-clients": 0} | small)
     folder = run_deployed(values, tmp_path)
     ledger = folder / LEDGER
     first, token = parts_of(folder), read_run(ledger)["token"]

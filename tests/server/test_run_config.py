@@ -1,27 +1,14 @@
 """A configuration is checked whole before the first message, and every mistake says what to do."""
 
-import tomllib
 from contextlib import nullcontext
 
 import pytest
 
 from aoi_fl.cli.keys import pairs
-from aoi_fl.config.fields import kebab
-from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigErrors
 from aoi_fl.server.app import prepare
-from tests.processes import ROOT
 from tests.refusals import refused
-
-PYPROJECT = ROOT / "pyproject.toml"
-
-
-def test_the_defaults_are_those_that_flower_reads():
-    listed = tomllib.loads(PYPROJECT.read_text())["tool"]["flwr"]["app"]["config"]
-    own = {kebab(name): field.default for name, field in RunConfig.model_fields.items()} | {"preset": PRESET}
-    assert own == listed
-    assert {k: type(v) for k, v in own.items()} == {k: type(v) for k, v in listed.items()}
 
 
 def test_a_configuration_survives_flower_and_the_command_line():
