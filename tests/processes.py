@@ -1,11 +1,13 @@
 """Python in a process of its own."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+FORK = multiprocessing.get_context("fork")
 
 
 def python(*arguments, status=0, cwd=ROOT, given=None, **environment):

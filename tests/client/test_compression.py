@@ -14,7 +14,7 @@ from aoi_fl.learning.freshness import Mislabelled
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.protocol.arrays import config_key
 from tests.fakes import MODEL, ToyApp, record_of, reply_of, request, zeros
-from tests.processes import python
+from tests.processes import FORK
 
 
 def context_of(folder):
@@ -146,7 +146,6 @@ def test_files_written_together_are_found_together(tmp_path):
 KILLED = """
 import os, signal, sys
 from tests.client.test_compression import update
-point, folder = sys.argv[1:]
 
 def watch(event, arguments):  # the interpreter tells of every rename
     if event == "os.rename" and arguments[1].endswith(point):
@@ -161,7 +160,10 @@ update(folder, 3)
 
 @pytest.mark.parametrize("point", ["3.npz", "client-2.json"])
 def test_kill_9_around_the_two_writes_repeats_the_round(point, tmp_path):
-    python("-c", KILLED, point, str(tmp_path / "cut"), status=-9)
+    process = FORK.Process(target=exec, args=(KILLED, {"folder": tmp_path / "cut", "point": point}))
+    process.start()
+    process.join()
+    assert process.exitcode == -9
     state = json.loads((tmp_path / "cut/r/clients/client-2.json").read_text())
     assert state["age"]["last"] == 2
     assert (tmp_path / "cut/r/clients/client-2.residuals/3.npz").exists() == (point == "client-2.json")

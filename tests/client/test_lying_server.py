@@ -3,7 +3,6 @@
 import contextlib
 import json
 import math
-import multiprocessing
 import os
 import random
 import shutil
@@ -20,11 +19,11 @@ from aoi_fl.flower.messages import context
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import ConfigError
 from tests.fakes import record_of, reply_of, request
+from tests.processes import FORK
 
 B, T = 6, 24
 K = math.ceil(T / B)
 TERMS = {"min-separation": B, "rounds": T}
-FORK = multiprocessing.get_context("fork")
 
 
 def train(message, context):

@@ -1,7 +1,6 @@
 """The cluster's settings, certificates, slots and keys, without an engine."""
 
 import fcntl
-import multiprocessing
 import os
 import re
 import sys
@@ -35,7 +34,7 @@ from aoi_fl.flower.calls import CallError
 from aoi_fl.flower.control import ControlApi, NodeState
 from aoi_fl.science.errors import AoiError, NodesError
 from aoi_fl.server.folder import DEALT, deal
-from tests.processes import ROOT, python
+from tests.processes import FORK, ROOT, python
 from tests.refusals import refused
 
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -148,12 +147,11 @@ def hold(folder, slots):
 
 
 def test_replicas_take_the_lowest_slots_and_death_frees_one(tmp_path):
-    fork = multiprocessing.get_context("fork")
-    slots = fork.SimpleQueue()
+    slots = FORK.SimpleQueue()
     with ExitStack() as stack:
 
         def replica():
-            process = fork.Process(target=hold, args=(tmp_path, slots))
+            process = FORK.Process(target=hold, args=(tmp_path, slots))
             process.start()
             stack.callback(process.join)
             stack.callback(process.kill)

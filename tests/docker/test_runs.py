@@ -1,7 +1,6 @@
 """The operator's list, log, stop, resume and queue of a cluster's runs."""
 
 import json
-import multiprocessing
 import os
 import signal
 import time
@@ -15,7 +14,7 @@ from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.folder import only_player
 from tests.ledgers import about_of
-from tests.processes import ROOT
+from tests.processes import FORK, ROOT
 from tests.refusals import refused
 from tests.report.recorded import record
 
@@ -166,7 +165,7 @@ def _wait(folder, name):
 
 
 def test_a_killed_process_loses_its_place_in_the_queue(tmp_path):
-    process = multiprocessing.get_context("fork").Process(target=_wait, args=(tmp_path, "first"))
+    process = FORK.Process(target=_wait, args=(tmp_path, "first"))
     process.start()
     try:
         while not waiting(tmp_path):

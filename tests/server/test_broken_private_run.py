@@ -15,7 +15,8 @@ from aoi_fl.protocol.records import LOST
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.ledger import Ledger
 from tests.ledgers import parts_of
-from tests.server.interrupted import FORK, PRIVATE, assert_same, recorded, run_deployed, run_here, write_to
+from tests.processes import FORK
+from tests.server.interrupted import PRIVATE, assert_same, recorded, run_deployed, run_here, write_to
 
 NAME = "r"
 VALUES = PRIVATE | {"run-name": NAME, "policy": "markov-optimal"}
