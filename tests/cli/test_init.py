@@ -1,5 +1,7 @@
 """``aoi init``: the app that it writes is played, with each policy, and what it cannot write is refused."""
 
+import importlib
+
 import pytest
 
 from aoi_fl.cli import scaffold
@@ -9,14 +11,6 @@ from aoi_fl.server.strategy import make_strategy
 from tests.ledgers import about_of, parts_of, rounds_of
 from tests.processes import python
 from tests.refusals import refused
-
-PLAY = """
-import importlib, sys
-for policy in sys.argv[1:]:
-    sys.path.insert(0, f"app-{policy}")
-    app = importlib.import_module(f"app_{policy.replace('-', '_')}.__main__")
-    app.play(rounds=12, run_name=policy)
-"""
 
 
 def test_an_app_runs_at_once_and_its_tests_pass(aoi, tmp_path):
@@ -42,11 +36,12 @@ def test_an_app_is_written_as_one_writes_it_by_hand(tmp_path):
 
 
 @pytest.mark.parametrize("policies", [("systematic", "oort"), pytest.param(scaffold.POLICIES, marks=pytest.mark.slow)])
-def test_every_policy_is_played_by_its_app(policies, tmp_path):
+def test_every_policy_is_played_by_its_app(policies, tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
     for policy in policies:
-        scaffold.write(f"app-{policy}", policy, tmp_path)
-    assert "dropped" not in python("-c", PLAY, *policies, cwd=tmp_path).stderr
-    for policy in policies:
+        monkeypatch.syspath_prepend(scaffold.write(f"app-{policy}", policy, tmp_path))
+        importlib.import_module(f"app_{policy.replace('-', '_')}.__main__").play(rounds=12, run_name=policy)
+        assert "dropped" not in caplog.text
         folder = tmp_path / "runs" / policy
         wanted = make_strategy(RunConfig.parse({"policy": policy, "num-clients": 10, "clients-per-round": 3}), "r")
         assert about_of(folder)["policy"]["kind"] == wanted.parameters()["kind"]

@@ -13,7 +13,7 @@ from aoi_fl.science.errors import NodesError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.engine.local_run import run_local
 from tests.ledgers import about_of, clients_of, left_behind, parts_of, rounds_of
-from tests.processes import ROOT, python
+from tests.processes import ROOT
 from tests.server.interrupted import run_here
 from tests.strategies.test_own_policy import RULE
 
@@ -48,12 +48,11 @@ def selections(folder):
     return [[p["client"] for p in rows if p["round"] == r["round"]] for r in rounds_of(folder)]
 
 
-def test_a_run_from_the_shell_leaves_ledger_model_and_states(keys, tmp_path):
+def test_a_run_leaves_ledger_model_and_states(keys, tmp_path, aoi):
     """JSON is all there is on stdout, and a pipe gets no colours."""
-    words = command(keys, "-c", f"runs-dir={tmp_path}", "-c", "run-name=r", "--json")
-    done = python("-m", "aoi_fl.cli.main", *words)
-    told = json.loads(done.stdout)
-    assert (told["status"], told["rounds"], told["run"]) == ("completed", ROUNDS, str(tmp_path / "r"))
+    status, out, err = aoi(*command(keys, "-c", f"runs-dir={tmp_path}", "-c", "run-name=r", "--json"))
+    told = json.loads(out)
+    assert (status, told["status"], told["rounds"], told["run"]) == (0, "completed", ROUNDS, str(tmp_path / "r"))
     folder = tmp_path / "r"
     rounds = rounds_of(folder)
     assert [r["round"] for r in rounds] == [1, 2, 3] and told["test_accuracy"] == rounds[-1]["test_accuracy"]
@@ -61,8 +60,8 @@ def test_a_run_from_the_shell_leaves_ledger_model_and_states(keys, tmp_path):
     assert load_file(folder / "model.safetensors")
     assert [client["name"] for client in clients_of(folder)] == [f"client-{i}" for i in range(CLIENTS)]
     assert len(list((folder / "clients").glob("client-*.json"))) == CLIENTS
-    assert "\x1b" not in done.stderr and "INFO" in done.stderr
-    lines = [line for line in done.stderr.splitlines() if line.startswith("round ")]
+    assert "\x1b" not in err and "INFO" in err
+    lines = [line for line in err.splitlines() if line.startswith("round ")]
     assert len(lines) == ROUNDS
     assert all(word in lines[1] for word in ("round 2/3", "age", "loss", "accuracy", " s |", "left"))
 

@@ -26,12 +26,11 @@ def test_a_mistyped_command_is_answered_once(refusal):
     assert message.lower().count("did you mean") == 1 and "'run'" in message
 
 
-@pytest.mark.parametrize(("lacking", "command", "extra"), [("torch", SMALL, "train"), ("jinja2", "report r", "report")])
-def test_a_missing_package_is_named_with_its_extra(lacking, command, extra, tmp_path):
-    code = f"import sys; sys.modules[{lacking!r}] = None; from aoi_fl.cli.main import main; main()"
-    done = python("-c", code, *command.split(), cwd=tmp_path, status=2)
+def test_a_missing_package_is_named_with_its_extra(tmp_path):
+    code = "import sys; sys.modules['torch'] = None; from aoi_fl.cli.main import main; main()"
+    done = python("-c", code, *SMALL.split(), cwd=tmp_path, status=2)
     assert not done.stdout
-    assert f"needs {lacking}" in done.stderr and f"pip install 'aoi-fl[{extra}]'" in done.stderr
+    assert "needs torch" in done.stderr and "pip install 'aoi-fl[train]'" in done.stderr
 
 
 def test_an_extra_brings_what_is_said_to_be_in_it():

@@ -147,7 +147,8 @@ def test_what_cannot_continue_is_refused(tmp_path):
 
 
 def test_a_dead_run_gives_way_and_a_living_one_does_not(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "DEAD", 0.1)
+    monkeypatch.setattr(runs, "DEAD", -1.0)
+    monkeypatch.setattr(runs, "LOOK", 0.01)
     dead, alive = make_run(tmp_path / "dead", "running", 1), make_run(tmp_path / "alive", "running", 2)
     superlink = Superlink(n1="running", n2="running")
     cluster = Runs(superlink, tmp_path)

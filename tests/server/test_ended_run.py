@@ -18,7 +18,6 @@ from tests.ledgers import about_of, noted, rounds_of
 from tests.refusals import refused
 from tests.server.interrupted import (
     BASE,
-    EACH,
     ROUNDS,
     assert_same,
     broken_off,
@@ -94,13 +93,12 @@ def test_without_a_usable_update_the_run_ends_and_can_go_on(tmp_path):
     assert about_of(folder)["status"] == "completed"
 
 
-@pytest.mark.parametrize("policy", EACH)
-def test_a_finished_run_with_more_rounds_is_the_longer_run(policy, whole, tmp_path):
-    folder = run_here(configuration(policy, tmp_path, "short", **{"num-server-rounds": ROUNDS // 2}))
+def test_a_finished_run_with_more_rounds_is_the_longer_run(whole, tmp_path):
+    folder = run_here(configuration("poll", tmp_path, "short", **{"num-server-rounds": ROUNDS // 2}))
     extend(folder, ROUNDS)
     assert recorded(folder) == ROUNDS // 2 - 1  # the last round runs again
     resume_here(folder)
-    assert_same(folder, whole(policy))
+    assert_same(folder, whole("poll"))
     assert about_of(folder)["config"]["num-server-rounds"] == ROUNDS
 
 
@@ -109,6 +107,9 @@ def test_rounds_that_cannot_be_added_change_nothing(tmp_path):
     before = (folder / LEDGER).read_bytes()
     with refused("--rounds", 2):
         extend(folder, 2)
+    noted(folder, reason="its hook has ended it")
+    with refused("--rounds", 9):
+        extend(folder, 9)
     config = about_of(folder)["config"]
     private = {"privacy": "white", "compression": "none", "max-empty-rounds": 10, "evaluate-clients": 0}
     noted(folder, config=config | private)

@@ -9,10 +9,13 @@ import os
 import random
 import signal
 import time
+from contextlib import closing
 
 import pytest
 
-from aoi_fl.server.folder import CHECKPOINTS
+from aoi_fl.server.folder import CHECKPOINTS, LEDGER
+from aoi_fl.server.ledger import Ledger
+from aoi_fl.server.resume import take_up
 from tests.server.interrupted import (
     EACH,
     ROUNDS,
@@ -64,6 +67,9 @@ def test_a_damaged_checkpoint_costs_one_round(copy, whole, capsys):
     """The run goes on at another place than the one where it began."""
     path = copy / CHECKPOINTS / "model-5.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
+    with closing(Ledger(copy / LEDGER)) as ledger:
+        take_up(copy, ledger)
+    assert recorded(copy) == 4
     resume_here(copy)
     assert "continues with round 5" in capsys.readouterr().err
     assert_same(copy, whole("poll"))  # the clients give the same answers again
