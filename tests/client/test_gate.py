@@ -84,7 +84,8 @@ class Device:
     """
 
     def __init__(self, folder, app=lambda message: update(), key=None, **node):
-        self.node = {"name": "pi", "state-dir": str(folder)} | node
+        rules = {key.replace("_", "-"): value for key, value in node.items()}
+        self.node = {"name": "pi", "state-dir": str(folder)} | rules
         self.app, self.started, self.run, self.dies, self.key = app, 0, 11, False, key
         self.fab = SimpleNamespace(content=FAB, hash_str=APP, verifications={})
         self.restart()
@@ -144,7 +145,7 @@ class Device:
             return self.reply
         return inflate_object_from_contents(self.reply.metadata.message_id, dict(self.objects))
 
-    def updates(self, messages):
+    def updates(self, *messages):
         replies = [self(message) for message in messages]
         return sum(r is not None and r.has_content() and bool(r.content.array_records) for r in replies)
 
@@ -266,14 +267,14 @@ def test_no_update_leaves_in_many_small_evaluations(tmp_path, size, rule, monkey
     ],
 )
 def test_one_update_leaves_within_a_separation(tmp_path, messages):
-    device = Device(tmp_path, **{"min-separation": 4})
-    assert device.updates([train(1), train(2), train(3)]) == 1
-    assert device.updates(messages()) <= 1
+    device = Device(tmp_path, min_separation=4)
+    assert device.updates(train(1), train(2), train(3)) == 1
+    assert device.updates(*messages()) <= 1
 
 
 def test_a_client_without_state_waits_a_separation(tmp_path):
-    assert Device(tmp_path / "a", **{"min-separation": 3}).updates([train(t) for t in range(7, 13)]) == 2  # 9 and 12
-    assert Device(tmp_path / "b", **{"min-separation": 3}).updates([train(t) for t in range(1, 8)]) == 3
+    assert Device(tmp_path / "a", min_separation=3).updates(*map(train, range(7, 13))) == 2  # 9 and 12
+    assert Device(tmp_path / "b", min_separation=3).updates(*map(train, range(1, 8))) == 3
 
 
 def coded(kind, w, **more):
@@ -298,7 +299,7 @@ def coded(kind, w, **more):
 )
 def test_an_update_above_the_norm_is_scaled_down(tmp_path, content):
     told = packing.unpack(content).get("aoi")
-    device = Device(tmp_path, content, **{"max-norm": 1.0})
+    device = Device(tmp_path, content, max_norm=1.0)
     reply = device(train(1, own=None if told is None else {"compression": told["compression"]}))
     changed = norm_of(Message(content, 7, "train"))
     assert norm_of(reply) <= 1 and norm_of(reply) == pytest.approx(min(changed, 1), rel=1e-3)
@@ -320,7 +321,7 @@ def test_an_update_above_the_norm_is_scaled_down(tmp_path, content):
     ],
 )
 def test_a_change_that_cannot_be_measured_does_not_leave(tmp_path, content):
-    device = Device(tmp_path, content, **{"max-norm": 1.0})
+    device = Device(tmp_path, content, max_norm=1.0)
     for own in (None, {}, {"compression": "int8"}, {"compression": "float16"}):
         reply = device(train(1, own=own))
         assert reply.has_error() and numbers(reply) == 0
@@ -337,7 +338,7 @@ def test_a_change_that_cannot_be_measured_does_not_leave(tmp_path, content):
     ids=["integers", "a mask", "bits of a mask", "bits of NaN"],
 )
 def test_no_update_leaves_where_no_norm_sees_it(tmp_path, old, new):
-    device = Device(tmp_path, RecordDict({"arrays": model(q=new)}), **{"max-norm": 1.0})
+    device = Device(tmp_path, RecordDict({"arrays": model(q=new)}), max_norm=1.0)
     assert rule_of(device(train(1, arrays=model(q=old)))) == "max-norm"
 
 
@@ -345,7 +346,7 @@ def test_no_update_leaves_where_no_norm_sees_it(tmp_path, old, new):
 @pytest.mark.parametrize("kind", ["none", "float16"])
 def test_the_sign_of_a_zero_carries_nothing(tmp_path, kind, large):
     content = coded(kind, [-0.0, large, 0]) if kind == "float16" else RecordDict({"arrays": model(w=[-0.0, large, 0])})
-    device = Device(tmp_path, content, **{"max-norm": 1.0})
+    device = Device(tmp_path, content, max_norm=1.0)
     reply = device(train(1, own={"compression": kind}))
     assert not np.signbit(reply.content["arrays"]["w"].numpy()).any() and norm_of(reply) <= 1
 
@@ -364,7 +365,7 @@ def test_an_infinite_mask_is_no_change_and_a_scaled_update_keeps_it(tmp_path):
     def masked(m, w):
         return to_record({"m": np.array(m, np.float32), "w": np.full(3, w, np.float32), "k": np.arange(2)})
 
-    sent, device = masked([0, -np.inf], 1e8), Device(tmp_path, **{"max-norm": 110})
+    sent, device = masked([0, -np.inf], 1e8), Device(tmp_path, max_norm=110)
     device.app = RecordDict({"arrays": masked([6, -np.inf], 1e8 + 800)})
     new = {n: a.numpy().astype(float) for n, a in device(train(1, arrays=sent)).content["arrays"].items()}
     assert new["m"][1] == -np.inf and new["k"].tolist() == [0, 1]
@@ -376,7 +377,7 @@ def test_an_infinite_mask_is_no_change_and_a_scaled_update_keeps_it(tmp_path):
 def test_the_norm_is_that_of_all_values(tmp_path, shape, order):
     rng = np.random.default_rng(1)
     old, new = (np.asarray(rng.normal(size=shape), np.float32, order=order) for _ in range(2))
-    device = Device(tmp_path, arrays(w=new), **{"max-norm": 0.5})
+    device = Device(tmp_path, arrays(w=new), max_norm=0.5)
     reply = device(train(1, arrays=to_record({"w": old})))
     change = reply.content["arrays"]["w"].numpy().astype(float) - old
     full = np.linalg.norm((new.astype(float) - old).ravel())
@@ -423,7 +424,7 @@ def test_no_other_metric_leaves_in_any_record(tmp_path, secret, allowed, kind):
 
 @pytest.mark.parametrize("error", [Error(0, "secret"), Error(7, f"{DECLINED_BY}secret"), Error(4242, "x")])
 def test_no_text_or_number_of_an_error_leaves(tmp_path, error):
-    reply = Device(tmp_path, lambda message: Message(error, reply_to=message), **{"min-hours": 1})(train(1))
+    reply = Device(tmp_path, lambda message: Message(error, reply_to=message), min_hours=1)(train(1))
     assert "secret" not in reply.error.reason and reply.error.code < 1000
 
 
@@ -442,8 +443,8 @@ def test_only_an_approved_app_starts_and_it_stays_the_same(tmp_path):
     assert set(Book(tmp_path / "a").load().apps) == {APP}
     (tmp_path / "node.toml").write_text(f'name = "pi"\nstate-dir = "{tmp_path / "a"}"')
     approve(tmp_path, APP)
-    assert device.updates([train(1)]) == 1  # without a restart
-    assert Device(tmp_path / "b", apps=f"{'0' * 64}, {APP}").updates([train(1)]) == 1
+    assert device.updates(train(1)) == 1  # without a restart
+    assert Device(tmp_path / "b", apps=f"{'0' * 64}, {APP}").updates(train(1)) == 1
     other = Device(tmp_path / "c", apps=APP)
     other.fab.content = b"another app under the same digest"
     assert other(train(1)).has_error() and other.started == 0
@@ -456,7 +457,7 @@ def test_only_one_reply_to_an_admitted_message_leaves_in_our_own_envelope(tmp_pa
         vars(reply.metadata).update(forged, _dst_node_id=3, _src_task_id=99)
         return reply
 
-    device = Device(tmp_path, forge, **{"max-updates": 9})
+    device = Device(tmp_path, forge, max_updates=9)
     message = train(1)
     about = vars(device(message).metadata)
     assert (about["_run_id"], about["_group_id"], about["_message_type"], about["_dst_node_id"]) == (11, "", "train", 1)
@@ -473,9 +474,9 @@ def test_only_one_reply_to_an_admitted_message_leaves_in_our_own_envelope(tmp_pa
 
 
 def test_a_reply_larger_than_the_owner_allows_does_not_leave(tmp_path):
-    device = Device(tmp_path, update(x=ConfigRecord({"b": bytes(2000)})), **{"max-bytes": 2000})
+    device = Device(tmp_path, update(x=ConfigRecord({"b": bytes(2000)})), max_bytes=2000)
     assert rule_of(device(train(1))) == "max-bytes" and Book(tmp_path).load().updates == 0
-    device = Device(tmp_path, **{"max-norm": 1.0, "max-bytes": 4000})  # in the model's precision it is larger
+    device = Device(tmp_path, max_norm=1.0, max_bytes=4000)  # in the model's precision it is larger
     device.app = arrays(w=np.ones(1000, np.float16))
     assert rule_of(device(train(1, arrays=to_record({"w": np.zeros(1000)})))) == "max-bytes"
     head = W[10:].partition(b"}")[0] + b"}\n"  # shorter than the gate's own
@@ -483,7 +484,7 @@ def test_a_reply_larger_than_the_owner_allows_does_not_leave(tmp_path):
     app = RecordDict({"arrays": ArrayRecord({f"a{i}": short for i in range(9)})})
     (free := Device(tmp_path / "free", app))(train(1))
     size = sum(map(len, free.objects.values()))
-    assert rule_of(Device(tmp_path / "tight", app, **{"max-bytes": size})(train(1))) == "max-bytes"
+    assert rule_of(Device(tmp_path / "tight", app, max_bytes=size)(train(1))) == "max-bytes"
 
 
 @pytest.fixture
@@ -499,25 +500,25 @@ def clock(monkeypatch):
 def test_a_clock_set_back_opens_nothing(tmp_path, clock, rule, named, caplog):
     clock.at = time.time() + 7200
     device = Device(folder := tmp_path / "state", **rule)
-    assert device.updates([train(1)]) == 1
+    assert device.updates(train(1)) == 1
     clock.at -= 3600
     assert rule_of(device(train(2))) in rule
     told, finding = caplog.text, named()["gate"]
     assert f"{next(iter(rule))}: {finding.found}. {finding.remedy}" in told
     clock.at += 3600 + 1801
-    assert device.updates([train(3)]) == 1
+    assert device.updates(train(3)) == 1
     clock.at -= 7200  # the clock was in the future, and is right now
     (folder / GATE).unlink()
-    assert device.updates([train(4)]) == ("min-hours" not in rule)
+    assert device.updates(train(4)) == ("min-hours" not in rule)
     clock.at += 1801
-    assert device.updates([train(5)]) == 1
+    assert device.updates(train(5)) == 1
 
 
 def test_two_supernodes_and_a_killed_one_share_one_count(tmp_path):
-    one, two = (Device(tmp_path / "a", **{"max-updates": 1}) for _ in range(2))
-    two.app = lambda message: (one.updates([train(1)]), update())[1]  # both are admitted, one reply leaves
+    one, two = (Device(tmp_path / "a", max_updates=1) for _ in range(2))
+    two.app = lambda message: (one.updates(train(1)), update())[1]  # both are admitted, one reply leaves
     assert rule_of(two(train(1))) == "max-updates" and Book(tmp_path / "a").load().updates == 1
-    killed = Device(tmp_path / "b", **{"min-hours": 1})
+    killed = Device(tmp_path / "b", min_hours=1)
     killed.dies = True
     with pytest.raises(KeyboardInterrupt):
         killed(train(1))
@@ -532,9 +533,9 @@ def no(*arguments, **more):
 
 def test_a_power_cut_at_any_time_forgets_no_training(tmp_path):
     """It loses what was not synced: state and lock may be those of any earlier time, but of the first training."""
-    device, rng, kept = Device(tmp_path, **{"max-updates": 50, "min-separation": 3}), np.random.default_rng(1), []
+    device, rng, kept = Device(tmp_path, max_updates=50, min_separation=3), np.random.default_rng(1), []
     for t in range(1, 51):
-        assert device.updates([train(3 * t - 2)]) == 1
+        assert device.updates(train(3 * t - 2)) == 1
         kept.append({name: (tmp_path / name).read_bytes() for name in (GATE, LOCK)})
         for name in (GATE, LOCK):
             (tmp_path / name).write_bytes(kept[rng.integers(max(0, t - 20), t)][name])
@@ -547,12 +548,12 @@ def test_a_power_cut_at_any_time_forgets_no_training(tmp_path):
 
 
 def test_an_update_waits_once_for_the_disk_and_leaves_after_its_receipt(tmp_path, monkeypatch):
-    device, waits = Device(tmp_path, **{"max-updates": 99}), []
-    device.updates([train(1)])
+    device, waits = Device(tmp_path, max_updates=99), []
+    device.updates(train(1))
     with monkeypatch.context() as patch:
         patch.setattr(books.os, "fsync", lambda file: waits.append((tmp_path / RECEIPTS).read_bytes().count(b"\n")))
         for t in range(2, 31):
-            assert device.updates([train(t)]) == 1 and waits == list(range(2, t + 1))
+            assert device.updates(train(t)) == 1 and waits == list(range(2, t + 1))
 
 
 @pytest.mark.parametrize("rule", [{"max-updates": 9}, {"max-norm": 1.0}])
@@ -574,7 +575,7 @@ def test_a_message_is_copied_at_most_three_times(tmp_path, rule, monkeypatch):
 
     for door in ("_receive", "_send"):
         monkeypatch.setattr(GateDoors, door, measured(getattr(GateDoors, door)))
-    assert device.updates([train(1, arrays=sent)]) == 1
+    assert device.updates(train(1, arrays=sent)) == 1
     assert len(peaks) == 2 and max(peaks) < 3.2
 
 
@@ -617,7 +618,7 @@ def test_nothing_leaves_if_the_disk_is_full(tmp_path, monkeypatch, named, caplog
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, room[1]))
         return update()
 
-    device = Device(tmp_path / "state", fill, **{"max-updates": 9})
+    device = Device(tmp_path / "state", fill, max_updates=9)
     try:
         for t in (1, 2):  # the disk is full from the first training on
             device.run = t
@@ -627,21 +628,21 @@ def test_nothing_leaves_if_the_disk_is_full(tmp_path, monkeypatch, named, caplog
         resource.setrlimit(resource.RLIMIT_FSIZE, room)
     assert all(str(tmp_path / "state" / file) in caplog.text for file in (GATE, RECEIPTS))
     device.app = update()
-    assert device.updates([train(3)]) == 1 and not named()
+    assert device.updates(train(3)) == 1 and not named()
     monkeypatch.setattr(checks.shutil, "disk_usage", lambda place: SimpleNamespace(free=1e6))
     assert named().keys() == {"disk"}
 
 
 def test_a_lost_state_counts_from_now_and_from_the_receipts(tmp_path, clock):
-    device = Device(tmp_path, **{"min-hours": 1, "max-updates": 3})
+    device = Device(tmp_path, min_hours=1, max_updates=3)
     for t in (1, 2):
-        assert device.updates([train(t)]) == 1
+        assert device.updates(train(t)) == 1
         clock.at += 3601
     (tmp_path / GATE).unlink()
     device.restart()
     assert rule_of(device(train(3))) == "min-hours"
     clock.at += 3601
-    assert device.updates([train(4)]) == 1
+    assert device.updates(train(4)) == 1
     clock.at += 3601
     assert rule_of(device(train(5))) == "max-updates"
     shutil.rmtree(tmp_path)  # the process still knows that it has trained
@@ -651,7 +652,7 @@ def test_a_lost_state_counts_from_now_and_from_the_receipts(tmp_path, clock):
 def test_the_clientapp_asks_the_gate_before_it_promises(tmp_path):
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "pi.json").write_text("{}")
-    device = Device(tmp_path, **{"min-hours": 1})
+    device = Device(tmp_path, min_hours=1)
     assert refused_now(device.node) is None  # as in a sandbox, where its folder has no file of the gate
     assert rule_of(device(train(1))) == refused_now(device.node) == "min-hours"  # the gate has lost its state
 
@@ -688,8 +689,8 @@ SPOILT = ["cut", "removed, and the state lost", "lock emptied", "edited", "edite
 
 @pytest.mark.parametrize("how", SPOILT)
 def test_a_spoilt_state_or_receipt_closes_the_gate_and_is_named(tmp_path, how, named, caplog):
-    device = Device(folder := tmp_path / "state", **{"max-updates": 9})
-    assert device.updates([train(1), train(2)]) == 2 and not named()
+    device = Device(folder := tmp_path / "state", max_updates=9)
+    assert device.updates(train(1), train(2)) == 2 and not named()
     spoil(how, folder)
     assert rule_of(device(train(3))) == "state-dir" and device.started == 2
     assert str(folder) in caplog.text and books.RESTORE in caplog.text
@@ -698,7 +699,7 @@ def test_a_spoilt_state_or_receipt_closes_the_gate_and_is_named(tmp_path, how, n
 
 
 def test_an_edited_line_long_before_the_last_is_named(tmp_path, named, monkeypatch):
-    Device(tmp_path / "state").updates([train(1), train(2)])
+    Device(tmp_path / "state").updates(train(1), train(2))
     spoil("edited before", tmp_path / "state")
     monkeypatch.setattr(books, "_TAIL", (tmp_path / "state" / RECEIPTS).stat().st_size - 1)
     assert "line 2" in named()["gate"].found
@@ -765,7 +766,7 @@ def test_equal_refusals_of_an_hour_are_counted_and_the_file_stays_small(tmp_path
     clock.at += 3601
     device.node["pause"] = False
     device.restart()
-    assert device.updates([train()]) == 1
+    assert device.updates(train()) == 1
     told = [(entry["decision"], entry["round"], entry["times"]) for entry in read_receipts(book)[0][-2:]]
     assert told == [("refused", 63, 1), ("sent", None, 1)]
 
@@ -804,7 +805,7 @@ def test_the_owner_sees_and_approves_at_the_gate(tmp_path, aoi, enrolled):
     device(train(1))
     assert f"{APP}  may not run" in ask("apps")[1] and ask(f"approve {'0' * 63}")[0] == 2
     assert ask(f"approve {APP}")[0] == 0 and f"{APP}  may run" in ask("apps")[1]
-    assert device.updates([train(1, own={}), train(2, own={})]) == 1
+    assert device.updates(train(1, own={}), train(2, own={})) == 1
     Promises(state, "pi", durable=True).keep("r", Promise(4, 40, 0, mu=0.5, delta=1e-5))
     status = ask("status")[1]
     opens = f"{datetime.fromtimestamp(book.load().last + 7200):%Y-%m-%d %H:%M}"
