@@ -6,6 +6,7 @@ import re
 import sys
 import tomllib
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 from flwr.app import Error, Message
@@ -22,8 +23,8 @@ from aoi_fl.report.runs import ABSENT, load
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.record import record
-from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from tests.fakes import ToyApp, unchanged, zeros
+from aoi_fl.strategies import MarkovParticipation, RandomSelection
+from tests.fakes import ToyApp, play, unchanged, zeros
 from tests.processes import ROOT
 from tests.refusals import refused
 
@@ -120,14 +121,22 @@ def test_a_refusal_by_client_or_gate_is_named_in_the_ledger(wire, rule, tmp_path
             return act()
         return Message(Error(DECLINED, f"{protocol.DECLINED_BY}{rule}"), reply_to=message)
 
-    grid = LocalGrid(ToyApp(unchanged, spoil=spoil), {"runs-dir": str(tmp_path), "seed": 3}, 3)
-    node = grid._contexts[next(iter(grid.get_node_ids()))].node_config
-    node |= {"state-dir": str(tmp_path / "state"), "pause": rule == "pause"}
-    options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
-    how = {"options": options, "observer": record("r", runs_dir=tmp_path / "server")}
+    def grid(*about):
+        made = LocalGrid(*about)
+        made._contexts[next(iter(made.get_node_ids()))].node_config |= {
+            "state-dir": str(tmp_path / "state"),
+            "pause": rule == "pause",
+        }
+        return made
+
     certain = MarkovPolicy.optimal(3, 3, 0)  # every client, every round
-    central = RandomSelection(3, **how)
-    (central if wire == "central" else MarkovParticipation(certain, coordination=wire, **how)).start(grid, zeros(), 3)
+    make = (
+        partial(MarkovParticipation, certain, coordination=wire)
+        if wire in protocol.WIRES
+        else partial(RandomSelection, 3)
+    )
+    observer = record("r", runs_dir=tmp_path / "server")
+    play(make, ToyApp(unchanged, spoil=spoil), tmp_path, 3, 3, grid, observer, zeros())
     run = load(tmp_path / "server" / "r", "r")
     told = [(row["round"], row["outcome"], row["reason"]) for row in run.participations if row["client"] == 0]
     assert told == [(t, "declined", f"by its owner's rule: {rule}") for t in (1, 2, 3)]

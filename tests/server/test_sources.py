@@ -34,9 +34,13 @@ def published(folder, name, seed=1):
         (raw / f"{part}-labels-idx1-ubyte").write_bytes(idx((np.arange(count) % 10).astype(np.uint8)))
 
 
-def clients(path, payment=1.0):
-    rows = [f"client-{i},10,{payment},1,0,0.01,0.5" for i in range(6)]
-    path.write_text("\n".join(["name,size,payment,sensitivity,age,staleness,rate", *rows]) + "\n")
+def lay_down(here, seed=1):
+    """Write a table, a published set, the clients' table, and a clock."""
+    table(here / "own.npz", seed)
+    published(here / "sets", "MNIST", seed)
+    rows = [f"client-{i},10,1,1,0,0.01,0.5" for i in range(6)]
+    (here / "clients.csv").write_text("\n".join(["name,size,payment,sensitivity,age,staleness,rate", *rows]) + "\n")
+    np.savez(here / "clock.npz", **CLOCK, training_seconds=[3.0 * seed] * 6)
 
 
 def forget():
@@ -49,6 +53,7 @@ def interrupted(aoi, tmp_path, cut_after):
     """Return a function that plays a run up to its first round."""
 
     def begin(words):
+        lay_down(tmp_path)
         with cut_after(1):
             assert aoi(f"{RUN} own {words}")[0] != 0
         forget()
@@ -84,7 +89,7 @@ def reversed_rows(name):
 
 
 CHANGES = {
-    "another table": (OWN, lambda here: table(here / "own.npz", seed=2), "own.npz"),
+    "another table": (OWN, lambda here: lay_down(here, seed=2), "own.npz"),
     "images of a published set": (MNIST, other_images, "dataset=mnist"),
     "the partition": (OWN, other_partition, "partition.npy"),
     "no partition": (OWN, lambda here: (here / "runs/own/partition.npy").unlink(), "partition.npy"),
@@ -98,20 +103,12 @@ CHANGES = {
         reversed_rows("rates.csv"),
         "rates.csv",
     ),
-    "a clock": (
-        CLOCKED,
-        lambda here: np.savez(here / "clock.npz", **CLOCK, training_seconds=[9.0] * 6),
-        "clock.npz",
-    ),
+    "a clock": (CLOCKED, lambda here: np.savez(here / "clock.npz", **CLOCK, training_seconds=[9.0] * 6), "clock.npz"),
 }
 
 
 @pytest.mark.parametrize(("words", "change", "name"), CHANGES.values(), ids=CHANGES)
 def test_a_run_whose_files_have_changed_is_not_resumed(words, change, name, interrupted, aoi, refusal, tmp_path):
-    table(tmp_path / "own.npz")
-    published(tmp_path / "sets", "MNIST")
-    clients(tmp_path / "clients.csv")
-    np.savez(tmp_path / "clock.npz", **CLOCK, training_seconds=[3.0] * 6)
     interrupted(words)
     kept = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-kept")
     change(tmp_path)
@@ -128,15 +125,9 @@ def test_a_run_whose_files_have_changed_is_not_resumed(words, change, name, inte
 
 @pytest.mark.parametrize("words", [MNIST, CLOCKED])
 def test_a_run_resumes_from_another_folder(words, interrupted, aoi, tmp_path, monkeypatch):
-    table(tmp_path / "own.npz")
-    published(tmp_path / "sets", "MNIST")
-    np.savez(tmp_path / "clock.npz", **CLOCK, training_seconds=[3.0] * 6)
     interrupted(words)
-    other = tmp_path / "elsewhere"
-    other.mkdir()
-    table(other / "own.npz", seed=2)
-    published(other / "sets", "MNIST", seed=2)
-    np.savez(other / "clock.npz", **CLOCK, training_seconds=[9.0] * 6)
+    (other := tmp_path / "elsewhere").mkdir()
+    lay_down(other, seed=2)
     with monkeypatch.context() as patch:
         patch.chdir(other)
         assert aoi("resume", str(tmp_path / "runs/own"))[0] == 0
