@@ -254,6 +254,12 @@ def test_no_update_leaves_in_many_small_evaluations(tmp_path, size, rule, monkey
     assert 200 <= left <= 2 * 256 + size  # before and after the one that counts as a training
 
 
+def test_a_no_with_metrics_is_a_training(tmp_path):
+    content = RecordDict({"aoi": ConfigRecord({**answer(), "takes-part": False}), **metrics({"m": NUMBERS[:200]})})
+    device = Device(tmp_path, content, max_updates=1)
+    assert 200 <= sum(numbers(device(train(t, own={}))) for t in (1, 2, 3)) < 300
+
+
 @pytest.mark.parametrize(
     "messages",
     [
