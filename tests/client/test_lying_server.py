@@ -142,6 +142,9 @@ def test_terms_that_arrive_in_the_middle_of_a_run_count_the_round_before(tmp_pat
     device = Device(tmp_path)
     assert device.send("train", 5, min_separation=None, rounds=None)
     assert device.trained(range(6, 6 + B)) == [5 + B]
+    newcomer = Device(tmp_path / "b")
+    newcomer.send("query.participate", min_separation=None, rounds=None, wire="poll", table=[0.5])
+    assert newcomer.send("train", 2)
 
 
 def test_the_owners_rule_holds_without_the_servers_terms(tmp_path):

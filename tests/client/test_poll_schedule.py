@@ -39,6 +39,7 @@ def test_the_longest_nap_needs_few_heartbeats():
 def test_a_sleeping_client_looks_for_other_runs_at_heartbeats():
     client = told(10 * 3600.0)
     assert client.wait(100.0) == poll_schedule.LONGEST_SILENCE == client.heartbeat(100.0)[1]
+    assert told(1000.0).heartbeat(0.0)[0] == (1000 + 30) / 2  # a SuperLink waits for two intervals
     client.answered(5000.0)  # by an app that tells nothing
     assert client.wait(5000.0) == poll_schedule.SHORTEST_LOOK and client.heartbeat(5000.0)[0] == poll_schedule.HEARTBEAT
 

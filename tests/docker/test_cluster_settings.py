@@ -175,11 +175,16 @@ def test_each_slot_belongs_to_a_user_that_reads_no_other():
         for path in (Path(place), folder, *folder.rglob("*")):
             os.chown(path, users.APP, users.APP)
             path.chmod(path.stat().st_mode | 0o755 if path.is_dir() else 0o600)
+        (secret := Path(place) / "secret").touch()
         with users.acting_as(users.APP), (folder / "0/lock").open("w") as running:
+            (folder / "0/link").symlink_to(secret)
+            assert (folder / "0/lock").stat().st_uid == users.APP
             fcntl.flock(running, fcntl.LOCK_EX)
             with users.acting_as(0):
                 assert client.claim(folder, apart=True) == 1 and (folder / "0").stat().st_uid == users.APP
         assert client.claim(folder, apart=True) == 0
+        owners = [path.stat().st_uid for path in (secret, folder / "0/state/client-0.json")]
+        assert owners == [0, users.user_of(0, True)]
         assert [(folder / name).stat().st_mode & 0o777 for name in "01"] == [0o700] * 2
         reads = """
 import os, sys
@@ -459,10 +464,11 @@ def command(monkeypatch, *arguments):
     return int(str(end.value.code))
 
 
-def test_a_restarting_superlink_is_waited_for(monkeypatch):
+def test_a_restarting_superlink_is_waited_for_and_its_lost_keys_are_forgotten(monkeypatch, tmp_path):
     monkeypatch.setattr(arrivals, "LOOK", 0.01)
-    arrivals.await_superlink(ClusterNodes(there := Registry(silent=2)), 30)
-    assert there.silent == -1
+    (tmp_path / "lost.registered").touch()
+    arrivals.await_superlink(ClusterNodes(there := Registry(silent=2), tmp_path), 30)
+    assert there.silent == -1 and not [*tmp_path.iterdir()]
     with pytest.raises(AoiError, match=r"the SuperLink has not answered for 0\.1 s \(AOI_JOIN_TIMEOUT\)"):
         arrivals.await_superlink(ClusterNodes(Registry(silent=10**9)), 0.1)
 
