@@ -198,7 +198,6 @@ SELECT, DECIDE = "A round selects 8 clients", "Clients decide as if they were al
     ("line", "warnings"),
     [
         ("policy=random clock=bernoulli:0.2", {SELECT}),
-        ("policy=random clock=bernoulli:0.5", set()),
         ("policy=systematic clock=bernoulli:0.5", {DECIDE}),
         ("policy=systematic clock=bernoulli:0.5 compensate=availability", set()),
     ],

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report import page
 from aoi_fl.report.runs import load_all
 from aoi_fl.report.summary import configuration
 from aoi_fl.server.folder import only_player
 from tests.refusals import refused
-from tests.report.recorded import N, Page, budgeted_run, charts_of, loaded, play, record
+from tests.report.recorded import N, Page, budgeted_run, charts_of, loaded, play
 
 
 def test_page_reaches_for_nothing_and_names_are_only_text(tmp_path):
@@ -58,11 +57,6 @@ def test_a_run_without_rounds_and_one_still_going(tmp_path):
     with only_player(tmp_path / "going"):
         words = Page(page.render(loaded(tmp_path / "going", tmp_path / "new"))).words
     assert "1 of 40 rounds (still going)" in " ".join(words)
-
-
-def test_a_bare_ledger_still_gives_a_page(tmp_path):
-    record(tmp_path / "bare", [RoundRecord(1, empty=True)], [])
-    assert "1 round" in page.render(loaded(tmp_path / "bare"))
 
 
 def test_load_comes_first_and_what_differs_is_listed(tmp_path):

@@ -11,10 +11,9 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.participation import SystematicRule
 from aoi_fl.science.presence import Presence
 from aoi_fl.science.rates import exact
-from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.strides import Strides
-from tests.science.populations import stationary
+from tests.science.populations import equals, stationary
 
 RATES = [0.05, 0.15, 1 / 3, 0.4, 0.9, 1.0]
 CHAINS = [(0.1, 0.1), (0.5, 0.5), (0.5, 0.05), (0.9, 0.9), (0.2, 0.01), (0.97, 0.3)]  # share a, returning b
@@ -89,25 +88,17 @@ def test_a_systematic_rate_achieves_the_target(rate, share, returning):
     assert asked == pytest.approx(low + (rate - achieved[0]) / (achieved[1] - achieved[0]) * (high - low), rel=1e-9)
 
 
-def played(policy, share, returning, rounds, seed=3):
-    """Play clients that come and go; return each one's participations a round in the second half."""
-    n, rng = policy.clients, np.random.default_rng(seed)
-    there, here = presence_chain(share, returning), rng.random(policy.clients) < share
-    masks = np.zeros((rounds, n), bool)
-    for t in range(rounds):
-        masks[t] = here
-        here = rng.random(n) < np.where(here, there[1], there[0])
-    population = everyone(np.ones(n, np.int64))
-    history = simulate(policy, population, rounds, seed, availability=lambda t: masks[t - 1])
-    late = np.concatenate([history.selection(t).clients for t in range(rounds // 2, rounds + 1)])
-    return np.bincount(late, minlength=n) / (rounds - rounds // 2 + 1)
-
-
 @pytest.mark.parametrize("make", [MarkovPolicy, SystematicRule], ids=["markov", "systematic"])
 @pytest.mark.parametrize(("share", "returning"), [(0.4, 0.4), (0.5, 0.05)])
 def test_learning_achieves_the_rates(make, share, returning):
-    found = played(make.learning(np.repeat([0.1, 0.25, 0.8], 100)), share, returning, 1600)
-    assert found.reshape(3, -1).mean(axis=1) == pytest.approx([0.1, 0.25, share], rel=0.05)
+    there, rng = presence_chain(share, returning), np.random.default_rng(3)
+    here = [rng.random(300) < share]
+    for _ in range(1600):
+        here.append(rng.random(300) < there[here[-1].astype(int)])
+    policy = make.learning(np.repeat([0.1, 0.25, 0.8], 100))
+    history = simulate(policy, equals(300), 1600, 3, availability=here.__getitem__)
+    late = np.bincount(history.members[history.offsets[800] :], minlength=300)
+    assert late.reshape(3, -1).mean(axis=1) / 800 == pytest.approx([0.1, 0.25, share], rel=0.05)
 
 
 def noted(rounds):
@@ -122,6 +113,7 @@ def test_counts_by_hand(monkeypatch):
     presence = noted([[1, 0, 1], [1, 1, 0], [1, 0, 0], [0, 1, 0]])
     assert presence.share.tolist() == [4 / 5, 3 / 5, 2 / 5]
     assert presence.returning.tolist() == [1 / 2, 3 / 4, 1 / 4]  # after 0, 2 and 2 rounds away: 0, 2 and 0 returns
+    assert presence.of(1) == (3 / 5, 3 / 4)
     assert presence.staying.tolist() == [3 / 4, 1 / 2, 1 / 2]  # after 3, 1 and 1 rounds there: 2, 0 and 0 stays
 
 

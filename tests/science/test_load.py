@@ -68,6 +68,7 @@ def test_against_loops_over_a_full_matrix(case):
 def test_a_run_without_rounds_yet_has_metrics():
     m = measure(History.from_arrays(4, 0, [], [], []))
     assert (m.window_deviation, m.interval_mean, m.weight_variance, m.participation.max) == ({}, None, None, 0)
+    assert m.round_mean == m.round_deviation == 0
 
 
 def in_sets(history, length):

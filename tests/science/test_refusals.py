@@ -73,6 +73,7 @@ GROUPS = [
     (lambda noise: Account(6, 100, noise), "noise-multiplier", [0.0, INF]),
     (lambda bands: Account(6, 100, 1.0, bands), "bands", [7], 7),
     (lambda delta: epsilon_of(1.0, delta), "delta", [1.0, 9e-16]),
+    (lambda delta: multiplier_of(1.0, delta), "delta", [1.0]),
     (multiplier_of, "epsilon", [(0.0, 1e-5), (1e-9, 1e-15)]),
     (MarkovPolicy.optimal, "clients", [(True, 1, 1)]),
     (MarkovPolicy.optimal, "per-round", [(10, 2.5, 1), (100, 120, 1)]),

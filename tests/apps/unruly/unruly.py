@@ -22,20 +22,12 @@ def _raise():
     raise ValueError("no power")
 
 
-def _miss_cuda():
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # of this worker; others may see a GPU
-    from aoi_fl.learning import sgd
-
-    sgd.device("cuda")
-
-
 MISDEEDS = {
     "raise": _raise,
     "exit": lambda: os._exit(7),
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "allocate": _allocate,
     "hang": lambda: time.sleep(600),
-    "miss-cuda": _miss_cuda,
 }
 
 

@@ -42,13 +42,3 @@ def train(message: Message, context: Context) -> Message:
     raw = np.frombuffer(grown.save_raw("json"), dtype=np.uint8)
     metrics = MetricRecord({"num-examples": int(mine.num_row())})
     return Message(RecordDict({"arrays": ArrayRecord([raw]), "metrics": metrics}), reply_to=message)
-
-
-@app.evaluate()
-def evaluate(message: Message, context: Context) -> Message:
-    """Measure the area under the curve."""
-    mine = patients(context.node_config["partition-id"], context.node_config["num-partitions"])
-    auc = float(booster(message).eval_set([(mine, "valid")]).split(":")[1])
-    return Message(
-        RecordDict({"metrics": MetricRecord({"auc": auc, "num-examples": int(mine.num_row())})}), reply_to=message
-    )

@@ -16,11 +16,10 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Fill the bag and print how well it tells patients apart."""
-    strategy = FedXgbBagging(fraction_train=0.3, fraction_evaluate=0.3)
+    strategy = FedXgbBagging(fraction_train=0.3, fraction_evaluate=0.0)
     nothing = ArrayRecord([np.frombuffer(b"", dtype=np.uint8)])
     result = strategy.start(grid, nothing, num_rounds=context.run_config["rounds"])
     trees = xgboost.Booster(params=SETTINGS)
     trees.load_model(bytearray(result.arrays["0"].numpy().tobytes()))
     auc = float(trees.eval_set([(patients(None), "valid")]).split(":")[1])
-    evaluated = {number: metrics["auc"] for number, metrics in result.evaluate_metrics_clientapp.items()}
-    print("RESULT", json.dumps({"error": 1 - auc, "evaluated": evaluated}))
+    print("RESULT", json.dumps({"error": 1 - auc}))
