@@ -23,19 +23,21 @@ _FLOWER = (
 _PATIENCE = 900  # seconds for whatever is awaited; a slow machine takes minutes for a few rounds
 # A word in the command line of what runs a client's app: from 1.35 on each message starts a program.
 CLIENT_APP = "flwr-clientapp" if NEWEST else "multiprocessing.forkserver"
-# SQLite alone: importing the project for every look would take much of a small machine.
+# One process answers each look at a ledger: to start one for each would take much of a small machine.
 _READ = """
 import json, sqlite3, sys
-found = {}
-try:
-    db = sqlite3.connect(f"file:/runs/{sys.argv[1]}/ledger.sqlite?mode=ro", uri=True)
-    db.row_factory = sqlite3.Row
-    for table in ("rounds", "participations", "clients"):
-        found[table] = [dict(row) for row in db.execute(f"SELECT * FROM {table}")]
-    found["run"] = {key: json.loads(value) for key, value in db.execute("SELECT * FROM run")}
-except sqlite3.OperationalError:  # not there yet, or just being made
+for line in sys.stdin:
     found = {}
-print(json.dumps(found))
+    try:
+        db = sqlite3.connect(f"file:/runs/{line.strip()}/ledger.sqlite?mode=ro", uri=True)
+        db.row_factory = sqlite3.Row
+        for table in ("rounds", "participations", "clients"):
+            found[table] = [dict(row) for row in db.execute(f"SELECT * FROM {table}")]
+        found["run"] = {key: json.loads(value) for key, value in db.execute("SELECT * FROM run")}
+        db.close()
+    except sqlite3.OperationalError:  # not there yet, or just being made
+        found = {}
+    print(json.dumps(found), flush=True)
 """
 
 
@@ -92,6 +94,7 @@ class Cluster:
 
     def __init__(self, project: str, **settings: str) -> None:
         self.project = project
+        self._reader: subprocess.Popen[str] | None = None  # answers :meth:`ledger`
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AOI_", "COMPOSE_"))}
         index = {k: v for k, v in os.environ.items() if k in ("AOI_TORCH", "AOI_TORCH_INDEX", "AOI_FLOWER")}
         self.environment = inherited | index | _FLOWER | settings
@@ -184,8 +187,12 @@ class Cluster:
 
     def ledger(self, run: str) -> dict[str, Any]:
         """Return the ledger of a run: rounds, participations, clients, run."""
-        text = self.docker("exec", self.container("page"), "python", "-c", _READ, run)
-        found: dict[str, Any] = json.loads(text[text.index("{") :])
+        if self._reader is None or self._reader.poll() is not None:
+            command = ["docker", "exec", "-i", self.container("page"), "python", "-c", _READ]
+            self._reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._reader.stdout is not None
+        print(run, file=self._reader.stdin, flush=True)
+        found: dict[str, Any] = json.loads(self._reader.stdout.readline())
         return found
 
     def listed(self) -> dict[str, dict[str, Any]]:
