@@ -181,8 +181,8 @@ def norm_of(reply):
     return float(np.linalg.norm(values["w"].astype(np.float64)))
 
 
-def answer(**more):
-    return ConfigRecord(ParticipationReply("pi", True, 0, **more).write())
+def answer(takes_part=True, **more):
+    return ConfigRecord(ParticipationReply("pi", takes_part, 0, **more).write())
 
 
 NUMBERS = [float(i) for i in range(1000)]
@@ -239,6 +239,12 @@ def test_one_update_leaves_whatever_its_form_type_run_and_server(tmp_path, rule,
             device.restart()
         left.append(numbers(device(train(t, kind, own={"run": f"r{t}"} if t % 2 else None))))
     assert sum(n > 2 for n in left) == 1
+
+
+def test_metrics_beside_a_no_count_as_a_training(tmp_path):
+    content = RecordDict({**metrics({"m": NUMBERS[:200]}), "aoi": answer(takes_part=False)})
+    device = Device(tmp_path, content, **{"max-updates": 1})
+    assert [numbers(device(train(t, own={}))) for t in (1, 2, 3)] == [200, 0, 0]
 
 
 @pytest.mark.parametrize("size", [50, 200])
@@ -345,6 +351,12 @@ def test_a_change_that_cannot_be_measured_does_not_leave(tmp_path, content):
 def test_no_update_leaves_where_no_norm_sees_it(tmp_path, old, new):
     device = Device(tmp_path, RecordDict({"arrays": model(q=new)}), max_norm=1.0)
     assert rule_of(device(train(1, arrays=model(q=old)))) == "max-norm"
+
+
+def test_no_bytes_leave_under_an_array_without_values(tmp_path):
+    hidden = ArrayRecord({**model(), "q": Array("bool", (0,), "numpy.ndarray", b"secret")})
+    device = Device(tmp_path, RecordDict({"arrays": hidden}), **{"max-norm": 1.0})
+    assert rule_of(device(train(1, arrays=model(q=np.zeros(0, np.bool_))))) == "max-norm"
 
 
 @pytest.mark.parametrize("large", [0, 100])
