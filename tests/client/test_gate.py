@@ -243,7 +243,7 @@ def test_one_update_leaves_whatever_its_form_type_run_and_server(tmp_path, rule,
 
 def test_metrics_beside_a_no_count_as_a_training(tmp_path):
     content = RecordDict({**metrics({"m": NUMBERS[:200]}), "aoi": answer(takes_part=False)})
-    device = Device(tmp_path, content, **{"max-updates": 1})
+    device = Device(tmp_path, content, max_updates=1)
     assert [numbers(device(train(t, own={}))) for t in (1, 2, 3)] == [200, 0, 0]
 
 
@@ -284,7 +284,8 @@ def test_one_update_leaves_within_a_separation(tmp_path, messages):
 
 
 def test_a_client_without_state_waits_a_separation(tmp_path):
-    assert Device(tmp_path / "a", min_separation=3).updates(*map(train, range(7, 13))) == 2  # 9 and 12
+    device = Device(tmp_path / "a", min_separation=3)
+    assert [device.updates(train(t)) for t in range(7, 13)] == [0, 0, 1, 0, 0, 1]
     assert Device(tmp_path / "b", min_separation=3).updates(*map(train, range(1, 8))) == 3
 
 
@@ -355,7 +356,7 @@ def test_no_update_leaves_where_no_norm_sees_it(tmp_path, old, new):
 
 def test_no_bytes_leave_under_an_array_without_values(tmp_path):
     hidden = ArrayRecord({**model(), "q": Array("bool", (0,), "numpy.ndarray", b"secret")})
-    device = Device(tmp_path, RecordDict({"arrays": hidden}), **{"max-norm": 1.0})
+    device = Device(tmp_path, RecordDict({"arrays": hidden}), max_norm=1.0)
     assert rule_of(device(train(1, arrays=model(q=np.zeros(0, np.bool_))))) == "max-norm"
 
 
@@ -443,6 +444,7 @@ def test_no_other_metric_leaves_in_any_record(tmp_path, secret, allowed, kind):
 def test_no_text_or_number_of_an_error_leaves(tmp_path, error):
     reply = Device(tmp_path, lambda message: Message(error, reply_to=message), min_hours=1)(train(1))
     assert "secret" not in reply.error.reason and reply.error.code < 1000
+    assert json.loads((tmp_path / RECEIPTS).read_text())["decision"] == "failed"
 
 
 @pytest.mark.parametrize("content", LARGE.values(), ids=LARGE)
