@@ -242,9 +242,10 @@ def test_one_update_leaves_whatever_its_form_type_run_and_server(tmp_path, rule,
 
 
 def test_metrics_beside_a_no_count_as_a_training(tmp_path):
-    content = RecordDict({**metrics({"m": NUMBERS[:200]}), "aoi": answer(takes_part=False)})
-    device = Device(tmp_path, content, max_updates=1)
-    assert [numbers(device(train(t, own={}))) for t in (1, 2, 3)] == [200, 0, 0]
+    device = Device(tmp_path, RecordDict({"aoi": answer(takes_part=False)}), max_updates=1)
+    assert device(train(1, own={})).content["aoi"]["takes-part"] is False
+    device.app.update(metrics({"m": NUMBERS[:200]}))
+    assert [numbers(device(train(t, own={}))) for t in (2, 3, 4)] == [200, 0, 0]
 
 
 @pytest.mark.parametrize("size", [50, 200])
