@@ -5,32 +5,28 @@ own; the latter is spared the replies of thousands of objects, which it does not
 """
 
 import asyncio
-import json
 import time
 from contextlib import suppress
 
 import grpc
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.common.serde import message_to_proto
 from flwr.proto import fleet_pb2, message_pb2
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_id, get_object_tree
 
-from aoi_fl.client.poll_schedule import HEARTBEAT
 from aoi_fl.client.state import written_together
 from aoi_fl.flower.fleet import signature
-from aoi_fl.flower.messages import context, in_error, sign
-from aoi_fl.lab.benchmarks.base import APP
-from aoi_fl.lab.benchmarks.echo import client_app
-from aoi_fl.lab.benchmarks.fleet.link import failure, superlink
-from aoi_fl.lab.benchmarks.fleet.node import Traffic, VirtualNode
-from aoi_fl.lab.benchmarks.fleet.virtual import Node, channels, public_pem
+from aoi_fl.flower.messages import in_error, sign
+from aoi_fl.lab.benchmarks.fleet import play
+from aoi_fl.lab.benchmarks.fleet.link import superlink
+from aoi_fl.lab.benchmarks.fleet.node import VirtualNode
+from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
 from tests.flower.objects import deflated
 
 HONEST, DEADLINE, ROUNDS = 3, 12.0, 64
-_CALL, _START, _RUN = 15.0, 300.0, 900.0  # seconds, at most
+_CALL, _RUN = 15.0, 900.0  # seconds, at most
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -44,12 +40,19 @@ def names(count: int, salt: str) -> list[str]:
     return [get_object_id(f"{salt} {i}".encode()) for i in range(count)]
 
 
-class Hostile(Node):
+class Hostile(VirtualNode):
     """A node that answers each of its trainings in another way; ``tried`` holds the forms that it has sent."""
 
-    def __init__(self, channel, key, config):
-        super().__init__(channel, key, lambda name, size: None)
-        self.config, self.tried, self.others = config, [], 2**63
+    def __init__(self, forms, *how):
+        super().__init__(*how)
+        self.waiting, self.tried = list(forms.items()), []
+
+    async def send(self, reply, seconds=0.0):
+        if reply.metadata.message_type != "train" or not self.waiting:
+            return await super().send(reply, seconds)
+        name, form = self.waiting.pop(0)
+        await form(self, reply)
+        self.tried.append(name)
 
     async def once(self, name, request):
         """Call once, and take what comes."""
@@ -153,16 +156,6 @@ async def nothing(node, reply):
     await node.once("PushMessages", fleet_pb2.PushMessagesRequest(node=node._node))
 
 
-async def another_root(node, reply):
-    sign(reply, reply.object_id)
-    await node.push(message_to_proto(reply), tree_of(names(1, "elsewhere")[0]), {})
-
-
-async def same_children(node, reply):
-    child = names(1, "twin")[0]
-    await node.push_root(reply, deflated("Message", [child, child], b""), [tree_of(child), tree_of(child)])
-
-
 async def never_uploaded(node, reply):
     sign(reply, reply.object_id)
     await node.push(message_to_proto(reply), get_object_tree(reply), {})
@@ -190,98 +183,32 @@ FORMS = {
     "an endless error": lambda n, r: n.push_reply(in_error(r, 7, "\x1b[2J" * 10**5)),
     "two replies at once": twice,
     "no reply": nothing,
-    "another root": another_root,
-    "the same child twice": same_children,
-    "in another node's name": lambda n, r: form_of_envelope(src_node_id=n.others)(n, r),
+    "in another node's name": form_of_envelope(src_node_id=2**63),
     "of another run": form_of_envelope(run_id=17),
     "never uploaded": never_uploaded,
 }
 HUGE = {"a tree of 3,000 objects": form_of_tree(3000), "a tree of 20,000 objects": form_of_tree(20_000)}
 
 
-async def live(node: Hostile, forms) -> None:
-    """Answer messages: questions honestly, each training in the next form."""
-    waiting, known = list(forms.items()), {}
-    await node.activate(HEARTBEAT)
-    beat = time.monotonic()
-    while True:
-        if time.monotonic() > beat + HEARTBEAT / 4:
-            beat = time.monotonic()
-            await node.heartbeat(HEARTBEAT)
-        letter = await node.look()
-        if letter is None:
-            await asyncio.sleep(0.2)
-            continue
-        metadata = letter.message.metadata
-        if metadata.run_id not in known:
-            known[metadata.run_id] = await node.run_config(metadata.run_id)
-        message = await node.receive(letter)
-        reply = client_app(message, context(metadata.run_id, metadata.dst_node_id, known[metadata.run_id], node.config))
-        if metadata.message_type == "train" and waiting:
-            name, form = waiting.pop(0)
-            await form(node, reply)
-            node.tried.append(name)
-        else:
-            await node.send(reply)
-
-
-async def follow(link, run_id, path, lying) -> list[dict]:
-    """Return the lines of the ServerApp's notes when the run is over."""
-    control, begun = link.control, time.monotonic()
-    lines: list[dict] = []
-    while not any("ended" in line for line in lines):
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        assert time.monotonic() - begun < (_RUN if lines else _START), link.log_tail()
-        if failed := await asyncio.to_thread(failure, control, run_id):
-            raise AssertionError(f"{failed}: {await asyncio.to_thread(control.log, run_id)}"[-3000:])
-        if lying.done():
-            lying.result()  # what has ended it
-        await asyncio.sleep(1.0)
-    return lines
-
-
-async def play(link, forms) -> tuple[list[dict], list[str]]:
-    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(HONEST + 1)]
-    await asyncio.to_thread(list, map(link.control.register, map(public_pem, keys)))
-    lines = channels(link.fleet, link.authority, HONEST + 1)
-    traffic, configs = Traffic(), dict[int, dict]()
-    honest = [VirtualNode(i, lines[i], keys[i], "ours", link.folder, traffic, configs) for i in range(HONEST)]
-    liar = Hostile(lines[-1], keys[-1], {"partition-id": HONEST, "state-dir": str(link.folder), "seed": HONEST})
-    for node in honest:
-        node.start()
-    lying = asyncio.create_task(live(liar, forms))
-    notes = link.folder / "notes"
-    settings = {
-        "what": "fleet.server:play",
-        "clients": HONEST + 1,
-        "per-round": HONEST + 1,
-        "coordination": "broadcast",
-        "rounds": ROUNDS,
-        "out": str(notes),
-        "timeout": DEADLINE,
-        "least": HONEST + 1,
-        "packing": "none",  # as its lies are plain arrays
-    }
-    try:
-        text = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
-        run_id = await asyncio.to_thread(link.submit, APP, text)
-        found = await follow(link, run_id, notes, lying)
-    finally:
-        lying.cancel()
-        await asyncio.gather(lying, *(node.stop() for node in honest), return_exceptions=True)
-    return found, liar.tried
-
-
 @pytest.mark.parametrize("server", ["ours", "stock"])
-def test_no_form_of_reply_ends_the_run_or_costs_an_honest_update(server):
+def test_no_form_of_reply_ends_the_run_or_costs_an_honest_update(server, monkeypatch):
     forms = FORMS | HUGE if server == "ours" else FORMS
+
+    def node(number, *how):
+        return VirtualNode(number, *how) if number < HONEST else Hostile(forms, number, *how)
+
+    monkeypatch.setattr(play, "VirtualNode", node)
+    packing = "none"  # as its lies are plain arrays
+    fleet = Scenario(
+        HONEST + 1, HONEST + 1, "broadcast", rounds=ROUNDS, seconds=_RUN, timeout=DEADLINE, packing=packing
+    )
     with superlink(server) as link, written_together():
-        lines, tried = asyncio.run(play(link, forms))
-    rounds = [line for line in lines if "round" in line]
+        run = play.Play(fleet, link)
+        asyncio.run(run.run())
+    rounds, tried = [mark for mark in run._marks if "round" in mark], run.nodes[-1].tried
     assert len(rounds) == ROUNDS and len(set(tried)) >= 20, tried
     assert {"a garbage message", "a ttl that is no number", "a tree of 250 objects"} <= set(tried)
     honest = {f"client-{i}": "trained" for i in range(HONEST)}
-    lost = [line["round"] for line in rounds if {k: line["outcomes"].get(k) for k in honest} != honest]
-    slow = {line["round"]: line["seconds"] for line in rounds if line["seconds"] > DEADLINE + 2}
-    print(json.dumps({"forms": len(tried), "longest": max(line["seconds"] for line in rounds), "tried": tried}))
+    lost = [mark["round"] for mark in rounds if {k: mark["outcomes"].get(k) for k in honest} != honest]
+    slow = {mark["round"]: mark["seconds"] for mark in rounds if mark["seconds"] > DEADLINE + 2}
     assert not lost and not slow, (lost, slow, tried)

@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Message, MetricRecord
 from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Strategy
 
@@ -119,21 +119,13 @@ class Personal(flower.FedAvg):
 
 
 def test_message_types_of_a_strategy_reach_the_client(tmp_path):
-    app, seen = honest_app(), []
-
-    @app.train("personal")
-    def train(message, context):
-        seen.append("train")
-        arrays, metrics = message.content["arrays"], MetricRecord({"num-examples": 1})
-        return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
-
-    @app.evaluate("personal")
-    def evaluate(message, context):
-        seen.append("evaluate")
-        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 1, "loss": 2.0})}), reply_to=message)
-
+    app = honest_app()
+    app.train("personal")(app._fit)
+    app.evaluate("personal")(app._judge)
     result = run(RandomSelection(N, aggregation=Personal()), tmp_path, app=app)
-    assert seen == ["train"] * N + ["evaluate"] * N and result.evaluate_metrics_clientapp[1]["loss"] == 2.0
+    kinds = [kind for kind, *_ in app.sent]
+    assert kinds[-2 * N :] == [Personal.kinds[0]] * N + [Personal.kinds[1]] * N
+    assert result.evaluate_metrics_clientapp[1]["accuracy"] == 0.5
 
 
 def test_a_type_of_message_that_does_not_train_is_refused(tmp_path):

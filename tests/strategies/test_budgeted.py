@@ -142,28 +142,21 @@ WAYS = [*((i, "server", "selected") for i in NAMED), *((i, "bid", "selected") fo
     ],
 )
 def test_who_takes_and_never_delivers_is_not_paid_and_rests(index, source, trains, extreme, tmp_path):
-    def of(folder, hostile):
-        """Return the clients that refreshed and trained, and all the money."""
+    def spoil(message, act):
+        return (FAILS if message.metadata.message_type == "train" else with_answer(bid=extreme))(message, act)
 
-        def spoil(message, act):
-            return (FAILS if message.metadata.message_type == "train" else with_answer(bid=extreme))(message, act)
+    def declare(i):
+        return {"payment": 1.0, "sensitivity": extreme if i == ONE else 1.0 + i / 10}
 
-        def declare(i):
-            return {"payment": 1.0, "sensitivity": extreme if hostile and i == ONE else 1.0 + i / 10}
-
-        app = federation(declare, spoil, ("train", "query.bid"), {ONE} if hostile else ())
-        how = {"source": source, "trains": trains, "total_budget": 2.0 * ROUNDS}
-        notes = run(folder, app, ROUNDS, 10, 2.0, index, 10, **how)
-        parts = [p for p in notes.parts if p.refreshed]
-        assert sum(notes.column("spent")) == sum(p.outcome == "trained" for p in parts)
-        assert [p.payment for p in parts] == [1.0 if p.outcome == "trained" else None for p in parts]
-        assert len(notes.rounds) == ROUNDS
-        return [p.client for p in parts if p.outcome == "trained"], len(parts)
-
-    usual, _ = of(tmp_path / "a", False)
-    served, chosen = of(tmp_path / "b", True)
-    assert ONE not in served and chosen - len(served) <= 8  # tried in rounds 1, 2, 4, 8, ... at most
-    assert len(served) >= len(usual) - usual.count(ONE)
+    app = federation(declare, spoil, ("train", "query.bid"))
+    how = {"source": source, "trains": trains, "total_budget": 2.0 * ROUNDS}
+    notes = run(tmp_path, app, ROUNDS, 10, 2.0, index, 10, **how)
+    chosen = [p for p in notes.parts if p.refreshed]
+    served = [p.client for p in chosen if p.outcome == "trained"]
+    assert sum(notes.column("spent")) == len(served) >= 0.9 * 2 * ROUNDS  # a tenth would be its own
+    assert [p.payment for p in chosen] == [1.0 if p.outcome == "trained" else None for p in chosen]
+    assert len(notes.rounds) == ROUNDS
+    assert ONE not in served and len(chosen) - len(served) <= 8  # tried in rounds 1, 2, 4, 8, ... at most
 
 
 ROUNDS = 30

@@ -53,15 +53,12 @@ def test_newcomers_decide_as_if_they_were_asked_by_themselves(wire, tmp_path, mo
     assert fewer == [12, 0, 0, 0, 4] + [0] * 7
 
 
-@pytest.mark.parametrize(
-    ("wire", "far", "expected"),
-    [("poll", True, {None}), ("reserve", True, {-24.0, 0.0}), ("reserve", False, {None, 0.0, 7.0})],
-)
-def test_a_newcomer_between_rounds_hears_when_its_round_starts(wire, far, expected, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("far", "expected"), [(True, {-24.0, 0.0}), (False, {None, 0.0, 7.0})])
+def test_a_newcomer_between_rounds_hears_when_its_round_starts(far, expected, tmp_path, monkeypatch):
     now = [0.0]
 
     def make(**settings):
-        strategy = markov(coordination=wire, **settings)
+        strategy = markov(coordination="reserve", **settings)
         strategy._run.timer = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
         return strategy
 
@@ -74,7 +71,7 @@ def test_a_newcomer_between_rounds_hears_when_its_round_starts(wire, far, expect
     assert grid.whom(HELLO, 5) == [6, 7] and (not far or not {6, 7} & set(grid.whom(ASK, 5)))
     told = {about: record.get("elapsed") for about, record in zip(grid.sent, grid.records, strict=True)}
     assert set(told.values()) == expected
-    if far and wire == "reserve":
+    if far:
         assert {told[HELLO, 5, 6], told[HELLO, 5, 7]} == {-24.0}  # greeted at 96; the fifth round begins at 120
     trains = {(round_, elapsed) for (kind, round_, _), elapsed in told.items() if kind == "train"}
-    assert wire == "poll" or all(elapsed == 7.0 * (round_ in grid.rounds(ASK, 0)) for round_, elapsed in trains)
+    assert all(elapsed == 7.0 * (round_ in grid.rounds(ASK, 0)) for round_, elapsed in trains)

@@ -68,19 +68,8 @@ def slices_moved(message, act):
     return reply
 
 
-def as_sent(message, act):
-    reply = act()
-    reply.content = packing.unpack(reply.content)
-    return reply
-
-
 @pytest.mark.parametrize("spoil", [slices_moved, with_answer(packed=None)], ids=["slices moved", "no layout"])
 def test_a_bad_packed_reply_names_its_client_alone(spoil, tmp_path, far):
     notes = play(everyone, hostile_app(spoil), tmp_path, 1)
     assert notes.trained() == [[client for client in range(4) if client != HOSTILE]]
     assert notes.column("dropped") == [1]
-
-
-def test_an_unpacked_reply_to_a_packed_message_counts(tmp_path, far):
-    notes = play(everyone, hostile_app(as_sent), tmp_path, compression="int8")
-    assert notes.column("trained") == [4, 4]
