@@ -156,7 +156,7 @@ class BudgetedPolicy(Policy):
     @staticmethod
     def _after(slopes: SlopeEstimate, outcomes: Sequence[ClientOutcome], ages: Ints) -> SlopeEstimate:
         """Return the estimate after the losses of a round; ``ages`` (n,) are those of data not refreshed."""
-        reported = [one for one in outcomes if one.result == "trained" and one.loss is not None]
+        reported = [one for one in outcomes if one.result == "trained"]
         clients = np.array([one.client for one in reported], dtype=np.int64)
         trained_at = np.where([one.refreshed for one in reported], 0, ages[clients])
         return slopes.after(clients, trained_at, np.array([one.loss for one in reported], dtype=np.float64))

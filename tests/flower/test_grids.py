@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from aoi_fl.flower.grids import be_patient
+from aoi_fl.flower.grids import be_patient, once
 from aoi_fl.flower.versions import OVER_GRPC
 from tests.flower.objects import CallFailed
 
@@ -39,6 +39,8 @@ def call():
 
 def test_interrupted_calls_are_retried_for_a_while(call):
     assert call(0) == 1
+    with once():
+        assert call(1) == -1
     assert [call(12), call(12)] == [13, 13]  # a success in between: they are not in a row
     assert call(1000) == -20
 

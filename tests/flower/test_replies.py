@@ -175,10 +175,9 @@ TREES = {
 
 
 @pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
-@pytest.mark.parametrize("size", [300, 3000])
-def test_a_reply_of_too_many_objects_is_refused_unfetched(size, tree):
+def test_a_reply_of_too_many_objects_is_refused_unfetched(tree):
     stub = Stub()
-    number = stub.upload(reply_of(LIAR, **tree(size)))
+    number = stub.upload(reply_of(LIAR, **tree(300)))
     lost = fetched(replies_of(stub, sizes={number: 4}), number)
     assert lost.has_error() and "objects" in lost.error.reason and not stub.pulled
 

@@ -89,7 +89,7 @@ def test_what_changes_a_run_is_seen_at_once(asked):
 
 
 @needs_answers
-def test_an_answer_older_than_a_change_is_not_kept(asked):
+def test_an_answer_older_than_a_change_is_not_kept():
     kept = superlink._Kept()
 
     def ask():  # in another thread the task ends between the question and the answer

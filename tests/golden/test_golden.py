@@ -11,7 +11,7 @@ from tests.golden import runs
 GOLDEN = json.loads((runs.HERE / "runs.json").read_text())
 # A sample for every run of the tests: each class of strategies, each coordination, each kind of run.
 FAST = {
-    "plain": ("random", "pow-d", "f3ast", "wics-bid", "markov-few poll", "markov-optimal broadcast"),
+    "plain": ("random-unbiased", "pow-d", "f3ast", "wics-bid", "markov-few poll", "markov-optimal broadcast"),
     "evaluating": ("wics-estimated", "markov-optimal poll", "markov-dropout reserve", "systematic-size broadcast"),
     "late": ("refl", "markov-few reserve", "systematic-absence broadcast"),
 }

@@ -136,11 +136,11 @@ def test_a_type_of_message_that_does_not_train_is_refused(tmp_path):
 
 
 class Scaffold(flower.FedAvg):
-    """Sends a control variate beside the model, and takes the clients' mean of it back, and their time."""
+    """Sends a control variate beside the model, and takes the clients' mean of it back."""
 
     def __init__(self):
         super().__init__()
-        self.control, self.seconds, self.names = 0.0, [], []
+        self.control, self.names = 0.0, []
 
     def configure_train(self, *arguments):
         messages = list(super().configure_train(*arguments))
@@ -152,7 +152,6 @@ class Scaffold(flower.FedAvg):
         replies = [reply for reply in replies if not reply.has_error()]
         self.names.append([sorted(reply.content) for reply in replies])
         self.control = float(np.mean([reply.content.pop("control")["c"].numpy() for reply in replies]))
-        self.seconds += [reply.content.pop("timing")["seconds"] for reply in replies]
         return super().aggregate_train(server_round, replies)
 
 
@@ -165,7 +164,7 @@ def test_other_records_reach_the_strategy_by_name(deviates, tmp_path, caplog):
             return act()
         control = message.content["control"]["c"].numpy() + 0.5
         content = (reply := act()).content
-        content["control"], content["timing"] = record_of({"c": control}), MetricRecord({"seconds": 1.5})
+        content["control"] = record_of({"c": control})
         if client == 0 and deviates:
             content["extra"] = zeros()
             content["metrics"]["rare"] = 1.0
@@ -175,8 +174,7 @@ def test_other_records_reach_the_strategy_by_name(deviates, tmp_path, caplog):
     strategy = Scaffold()
     make = RandomSelection(N, aggregation=strategy, fraction_evaluate=0.0)
     result = run(make, tmp_path, 3, ToyApp(spoil=spoil), start=zeros())
-    assert strategy.control == 1.5 and strategy.seconds == [1.5] * 3 * N
-    assert strategy.names == [[["arrays", "control", "metrics", "timing"]] * N] * 3
+    assert strategy.control == 1.5 and strategy.names == [[["arrays", "control", "metrics"]] * N] * 3
     assert result.arrays["w"].numpy().tolist() == [3.0, 3.0]
     said = [m for m in caplog.messages if "Left out" in m]
     assert len(said) == deviates and all("'rare'" in m and "'extra'" in m for m in said)

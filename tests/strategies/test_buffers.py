@@ -90,6 +90,8 @@ def test_late_updates_of_such_a_model_are_changes():
     change = npy.change(np.array([-INF, 2.0, NAN, 3.0]), np.array([-INF, 1.0, NAN, 1.0]))
     assert change.tolist() == [0.0, 1.0, 0.0, 2.0]
     assert not np.isfinite(npy.change(np.array([INF]), np.array([-INF])))[0]
+    assert npy.change(np.array([2**60 + 1, 1]), np.array([2**60, 3])).tolist() == [1.0, -2.0]
+    assert npy.change(np.ones(1, np.float32), np.zeros(1)).dtype == np.float32
 
 
 # Whole numbers ------------------------------------------------------------------------------------------------------

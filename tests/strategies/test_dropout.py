@@ -15,7 +15,6 @@ from tests import fakes
 from tests.fakes import HELLO, HUNG, TRAIN, ScriptedGrid, ToyApp, zeros
 
 N, K, M, D = 20, 8, 5, 0.3
-ROUNDS = 140
 WIRES = ("poll", "broadcast", "reserve")
 
 
@@ -30,17 +29,9 @@ def failing(dropout):
     return ToyApp(examples=1, loss=None, spoil=behave)
 
 
-def play(folder, app, wire="poll", *, n=N, k=K, rounds=ROUNDS, **options):
+def play(folder, app, wire="poll", *, n=N, k=K, rounds, **options):
     make = partial(MarkovParticipation.optimal, n, k, M, coordination=wire, compensate="dropout")
     return fakes.play(make, app, folder, rounds, n, start=zeros(), **{"seed": 5} | options)
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    """Keep some thousand lines about lost clients out of the log."""
-    logging.getLogger("flwr").setLevel(logging.ERROR)
-    yield
-    logging.getLogger("flwr").setLevel(logging.NOTSET)
 
 
 def test_the_estimate_by_hand(tmp_path):

@@ -9,6 +9,7 @@ from flwr.app import Array, Error, Message, MetricRecord
 from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.flower.errors import CLIENT_APP_CRASHED
+from aoi_fl.strategies import AskedChoice
 from tests.fakes import (
     HOSTILE,
     MODEL,
@@ -126,6 +127,12 @@ def test_colluding_evaluators_make_no_metric_infinite(metrics, tmp_path):
         assert (record.client_accuracy, record.client_loss, record.dropped) == (0.5, 2.0, 3)
     for metrics in notes.result.evaluate_metrics_clientapp.values():
         assert np.isfinite([metrics["accuracy"], metrics["loss"]]).all()
+
+
+def test_a_candidate_of_infinite_loss_is_refused(tmp_path):
+    app = hostile_app(with_metrics(num_examples=1, loss=float("inf")), ("evaluate",))
+    notes = play(partial(AskedChoice, 2, candidates=4), app, tmp_path, 1)
+    assert notes.of_outcome("refused") == [[HOSTILE]]
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])

@@ -31,13 +31,11 @@ def test_of_replies_that_are_all_there_one_is_decoded_at_a_time(tmp_path, monkey
             return ids
 
         def pull_messages(self, message_ids):
-            return [self.decode(self.stored.pop(i)) for i in message_ids]
-
-        def decode(self, stored):
-            reply = pickle.loads(stored)
-            if "arrays" in reply.content:
-                note(messages, [reply.content["arrays"]])
-            return reply
+            replies = [pickle.loads(self.stored.pop(i)) for i in message_ids]
+            for reply in replies:
+                if "arrays" in reply.content:
+                    note(messages, [reply.content["arrays"]])
+            return replies
 
     def read_and_note(*arguments, **more):
         update = read_update(*arguments, **more)

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from aoi_fl import science
 from aoi_fl.client.state import ClientState
 from aoi_fl.client.step import ClientMemory, Request, step
-from aoi_fl.config.policies import REGISTRY
+from aoi_fl.config.policies import REGISTRY, PolicyRow
 from aoi_fl.config.run import RunConfig
 from aoi_fl.lab.experiments.studies.entrants import own_keys
 from aoi_fl.learning.client_app import app as client_app
@@ -142,6 +143,35 @@ def decides_as_simulated(name, wire, aoi, folder):
 @pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
 def test_rule_of_ones_own_decides_as_simulated(wire, lay, aoi, tmp_path):
     decides_as_simulated(lay(RULE, "Impatient", f"own_rule_{wire}"), wire, aoi, tmp_path)
+
+
+COIN = """
+import numpy as np
+from aoi_fl.science.rule import ParticipationRule
+
+
+class Coin(ParticipationRule):
+    def __init__(self, clients, per_round):
+        self.clients, self.per_round = clients, per_round
+
+    def first_age(self, round_, u):
+        return np.floor(3 * u).astype(np.int64)
+
+    def participates(self, clocks, round_, u):
+        return u < np.minimum(1.0, (clocks.ages(round_) + 1) * self.per_round / (3 * self.clients))
+
+    def long_run_rates(self):
+        return np.full(self.clients, self.per_round / self.clients)
+"""
+
+
+def test_a_rule_with_a_row_decides_as_simulated(lay, aoi, tmp_path, monkeypatch):
+    lay(COIN, "Coin", "coin")
+    monkeypatch.setattr(science, "__path__", [*science.__path__, str(tmp_path)])
+    keys = REGISTRY["markov-increasing"].keys - {"max-age", "exponent"}
+    row = PolicyRow("coin", "science.coin:Coin", "own:by_keys", keys, "some", "equal", "us", rates="known")
+    monkeypatch.setitem(REGISTRY, "coin", row)
+    decides_as_simulated("coin", "reserve", aoi, tmp_path)
 
 
 def test_client_refuses_a_rule_of_another_digest(lay, tmp_path):

@@ -93,8 +93,8 @@ ARGUMENTS = [
         }.items()
     ],
     (RoundOptions, "serve_average", [{"serve_average": -0.1}, {"serve_average": 1.0}]),
-    (systematic, "jitter", [{"jitter": 1.5}]),
-    (systematic, "phases", [{"phases": "full"}]),
+    (partial(systematic, rates="size"), "jitter", [{"jitter": 1.5}]),
+    (partial(systematic, rates="size"), "phases", [{"phases": "full"}]),
     (systematic, "coordination", [{"coordination": "pigeon"}]),
     *[
         (make, key, [{"rates": rates} for rates in wrong])

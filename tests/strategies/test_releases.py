@@ -86,6 +86,15 @@ def test_no_history_publishes_two_sums_of_a_round(tmp_path, monkeypatch, seed):
     assert all(len(sums) == 1 for sums in server.published.values())
 
 
+@pytest.mark.parametrize("kill", range(2, 9))
+def test_a_server_killed_at_any_write_goes_on(tmp_path, monkeypatch, kill):
+    server, draw = Server(tmp_path, monkeypatch), np.random.default_rng(1)
+    with pytest.raises(Killed):
+        server.play(draw, kill, resumed=False)
+    server.play(draw)
+    assert len(server.published) == ROUNDS
+
+
 def changed(**values):
     return lambda path: path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 

@@ -113,10 +113,10 @@ def test_a_registered_name_goes_before_the_claimed_one(tmp_path):
 
 
 def test_a_taken_or_too_large_number_is_replaced(tmp_path):
-    said = {client: with_answer(number=number) for client, number in ((1, 4), (2, 0), (3, 10**9))}
+    said = {client: with_answer(number=number) for client, number in ((0, None), (1, 10**9), (2, 0), (3, 0))}
     grid, roster, roll = town(tmp_path, 4, said)
     assert sorted(r.client for r in call(roll, grid)) == [0, 1, 2, 3]
-    assert len({roster.node(i) for i in range(4)}) == 4 and roster.node(0) == grid.nodes[0]
+    assert len({roster.node(i) for i in range(4)}) == 4 and roster.node(0) == grid.nodes[2]
 
 
 @pytest.mark.parametrize(
