@@ -130,7 +130,7 @@ def test_colluding_evaluators_make_no_metric_infinite(metrics, tmp_path):
 
 
 def test_a_candidate_of_infinite_loss_is_refused(tmp_path):
-    app = hostile_app(with_metrics(num_examples=1, loss=float("inf")), ("evaluate",))
+    app = hostile_app(with_metrics(num_examples=1, loss=float("inf"), accuracy=0.5), ("evaluate",))
     notes = play(partial(AskedChoice, 2, candidates=4), app, tmp_path, 1)
     assert notes.of_outcome("refused") == [[HOSTILE]]
 
