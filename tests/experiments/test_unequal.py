@@ -39,7 +39,7 @@ def test_every_policy_runs_and_counts_who_trains(policy):
     assert all(row["trained"] == pytest.approx(15 * row["data"], rel=0.01) for row in rows)  # sizes are all but equal
 
 
-@pytest.mark.parametrize("name", ["random", "markov size", "systematic rates", "markov rates", "systematic jitter"])
+@pytest.mark.parametrize("name", ["random", "proportional", "systematic rates"])
 def test_the_variance_is_that_of_a_long_play(name):
     sizes = np.random.default_rng(1).integers(1, 20, 100)
     policy = POLICIES[name][0](sizes, 1)
