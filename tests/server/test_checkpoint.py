@@ -89,6 +89,14 @@ def test_a_checkpoint_of_another_run_or_round_is_refused(store, tmp_path):
         Checkpoints(tmp_path / "b/checkpoints").load(1)
 
 
+def test_a_run_that_broke_off_in_its_first_round_begins_again(store):
+    save(store, 1)
+    make_run_folder(store.folder.parent)
+    save(store, 2)
+    with pytest.raises(ResumeError):
+        make_run_folder(store.folder.parent)
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
 def test_a_file_of_no_regular_kind_is_named_and_hangs_nothing(make, store, tmp_path):
     (tmp_path / "r").mkdir()

@@ -64,11 +64,15 @@ def test_what_is_written_is_read(ledger, path):
     assert parts[1] == {"round": 1} | dataclasses.asdict(round_of(1).participations[0])
 
 
-def test_a_repeated_round_replaces_itself(ledger, path):
+def test_a_repeated_round_replaces_itself_and_a_client_has_one_row_in_it(ledger, path):
+    """A client is named twice if its answer was refused and it was then forced to train."""
     ledger.add_round(round_of(1))
-    ledger.add_round(round_of(1, clients=(5,)))
+    record = round_of(1, clients=(5,))
+    record.participations.append(Participation(7, "client-7", "trained", forced=True))
+    ledger.add_round(record)
     assert len(read(path, "rounds")) == 1
-    assert [p["client"] for p in read(path, "participations")] == [5, 7]
+    rows = [(p["client"], p["outcome"], p["forced"]) for p in read(path, "participations")]
+    assert rows == [(5, "trained", 0), (7, "trained", 1)]
 
 
 def test_a_round_that_cannot_be_written_leaves_nothing(ledger, path):
@@ -81,15 +85,6 @@ def test_a_round_that_cannot_be_written_leaves_nothing(ledger, path):
     assert {p["round"] for p in read(path, "participations")} == {1}
     ledger.add_round(round_of(2))
     assert [r["round"] for r in read(path, "rounds")] == [1, 2]
-
-
-def test_a_client_named_twice_in_a_round_is_one_row(ledger, path):
-    """As when its answer was refused and it was then forced to train."""
-    record = round_of(1, clients=())
-    record.participations.append(Participation(7, "client-7", "trained", forced=True))
-    ledger.add_round(record)
-    (row,) = read(path, "participations")
-    assert (row["outcome"], row["forced"]) == ("trained", 1)
 
 
 def test_no_ledger_and_no_place_for_one_are_said(tmp_path):
