@@ -126,7 +126,7 @@ def test_a_key_is_never_overwritten(enrol, tmp_path):
 
 
 def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(enrol, authority, tmp_path, aoi):
-    folder, form = tmp_path / "pi-3", (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    folder, form = tmp_path / "device", (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     node, key, public = (folder / name for name in ("node.toml", "client.key", "pi-3.pub"))
     rules, former = None, b""
     for words in (f"--name pi-3 --superlink h:9092 --ca {authority / 'trust/ca.crt'}", "--new-key"):
@@ -139,8 +139,8 @@ def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(enrol, authority,
         node.write_text(rules)
     key.unlink()
     with refused("--name", "pi-4"):
-        enrol(name="pi-4")
-    enrol(superlink="other:9092")
+        enrol(name="pi-4", folder=folder)
+    enrol(superlink="other:9092", folder=folder)
     assert node.read_text() == rules
     with refused("--dir"):
         enroll.new_key(tmp_path)

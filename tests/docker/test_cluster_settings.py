@@ -204,9 +204,12 @@ for name in "01":
 def test_clients_spread_over_the_gpus(tmp_path, monkeypatch, slot, expected):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # so that it is put back afterwards
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    client.choose_gpu(slot, tmp_path)
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
     for device in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
         (tmp_path / device).touch()
-    client.choose_gpu(slot, tmp_path)
+    for each in (slot, slot + 1):  # what is chosen stays
+        client.choose_gpu(each, tmp_path)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
 
 
@@ -311,6 +314,7 @@ def test_a_client_gets_its_own_data(tmp_path, monkeypatch):
     own = tmp_path / "clients/client-1"
     own.mkdir(parents=True)
     (own / "train.npz").touch()
+    assert settings.may_sleep({}) and not settings.may_sleep({"AOI_CLIENT_SLEEP": "false"})
     first, second = (client.node_config(slot, f"client-{slot}") for slot in (0, 1))
     assert f'data-dir="{tmp_path}"' in first and "data-file" not in first
     assert f'data-dir="{own}"' in second and f'data-file="{own / "train.npz"}"' in second
