@@ -261,12 +261,6 @@ def test_no_update_leaves_in_many_small_evaluations(tmp_path, size, rule, monkey
     assert 200 <= left <= 2 * 256 + size  # before and after the one that counts as a training
 
 
-def test_a_no_with_metrics_is_a_training(tmp_path):
-    content = RecordDict({"aoi": ConfigRecord({**answer(), "takes-part": False}), **metrics({"m": NUMBERS[:200]})})
-    device = Device(tmp_path, content, max_updates=1)
-    assert 200 <= sum(numbers(device(train(t, own={}))) for t in (1, 2, 3)) < 300
-
-
 @pytest.mark.parametrize(
     "messages",
     [
@@ -736,7 +730,7 @@ def test_a_no_of_the_clientapp_by_a_rule_has_a_receipt(tmp_path):
         (4, "declined", 1),
         (5, "sent", 2),
     ]
-    device.app = RecordDict({"aoi": ConfigRecord({**answer(rule="secret"), "takes-part": False})})
+    device.app = RecordDict({"aoi": answer(takes_part=False, rule="secret")})
     device(train(9, "query.participate", own={}))
     assert len(read_receipts(Book(tmp_path))[0]) == len(entries)
 
