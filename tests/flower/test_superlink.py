@@ -32,7 +32,7 @@ def test_a_second_call_waits_for_the_database(tmp_path, monkeypatch):
     with engine.connect():
         waiting = threading.Thread(target=call)
         waiting.start()
-        assert not served.wait(0.5)
+        assert not served.wait(0.2)
     assert served.wait(10)
     waiting.join()
     with sql_mixin.create_engine("sqlite://", poolclass=StaticPool).connect():  # one in memory is left as it is
