@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import time
+import tracemalloc
 from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha256
@@ -568,6 +569,28 @@ def test_an_update_waits_once_for_the_disk_and_leaves_after_its_receipt(tmp_path
         patch.setattr(books.os, "fsync", lambda file: waits.append((tmp_path / RECEIPTS).read_bytes().count(b"\n")))
         for t in range(2, 31):
             assert device.updates(train(t)) == 1 and waits == list(range(2, t + 1))
+
+
+def test_a_message_is_copied_at_most_three_times(tmp_path, monkeypatch):
+    size, peaks = 5_000_000, []
+    sent, new = (to_record({n: np.full(size // 8, value, np.float32) for n in "wv"}) for value in (0, 1))
+    device = Device(tmp_path, RecordDict({"arrays": new}), max_norm=1.0)
+
+    def measured(door):
+        def pass_(*arguments):
+            tracemalloc.start()
+            try:
+                return door(*arguments)
+            finally:
+                peaks.append(tracemalloc.get_traced_memory()[1] / size)
+                tracemalloc.stop()
+
+        return pass_
+
+    for door in ("_receive", "_send"):
+        monkeypatch.setattr(GateDoors, door, measured(getattr(GateDoors, door)))
+    assert device.updates(train(1, arrays=sent)) == 1
+    assert len(peaks) == 2 and max(peaks) < 3.2
 
 
 @pytest.fixture
