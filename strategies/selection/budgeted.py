@@ -156,10 +156,10 @@ class BudgetedPolicy(Policy):
     @staticmethod
     def _after(slopes: SlopeEstimate, outcomes: Sequence[ClientOutcome], ages: Ints) -> SlopeEstimate:
         """Return the estimate after the losses of a round; ``ages`` (n,) are those of data not refreshed."""
-        reported = [one for one in outcomes if one.result == "trained"]
-        clients = np.array([one.client for one in reported], dtype=np.int64)
-        trained_at = np.where([one.refreshed for one in reported], 0, ages[clients])
-        return slopes.after(clients, trained_at, np.array([one.loss for one in reported], dtype=np.float64))
+        trained = [one for one in outcomes if one.result == "trained"]
+        clients = np.array([one.client for one in trained], dtype=np.int64)
+        trained_at = np.where([one.refreshed for one in trained], 0, ages[clients])
+        return slopes.after(clients, trained_at, np.array([one.loss for one in trained], dtype=np.float64))
 
     def _bids(self, view: RoundView, payable: Mask, declared: Floats) -> tuple[Floats, Floats, dict[int, str]]:
         """Return (n,) the payments asked for, (n,) the bids, NaN for excluded clients, and the reasons by client."""

@@ -36,12 +36,12 @@ def test_an_app_is_written_as_one_writes_it_by_hand(tmp_path):
 
 
 @pytest.mark.parametrize("policies", [("systematic", "oort"), pytest.param(scaffold.POLICIES, marks=pytest.mark.slow)])
-def test_every_policy_is_played_by_its_app(policies, tmp_path, monkeypatch, caplog):
+def test_every_policy_is_played_by_its_app(policies, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     for policy in policies:
         monkeypatch.syspath_prepend(scaffold.write(f"app-{policy}", policy, tmp_path))
         importlib.import_module(f"app_{policy.replace('-', '_')}.__main__").play(rounds=12, run_name=policy)
-        assert "dropped" not in caplog.text
+        assert "dropped" not in capfd.readouterr().err
         folder = tmp_path / "runs" / policy
         wanted = make_strategy(RunConfig.parse({"policy": policy, "num-clients": 10, "clients-per-round": 3}), "r")
         assert about_of(folder)["policy"]["kind"] == wanted.parameters()["kind"]

@@ -258,7 +258,12 @@ def test_a_seed_of_the_run_is_not_the_seed_of_a_private_client(tmp_path):
     assert len({1, seed("a"), seed("b")}) == 3 and seed("c", seed=77) == 77
 
 
-OWN = ["r/client-3.json", "client-3.promises", "client-3.lock", "client-3.training"]  # without which it never trains
+OWN = [
+    "r/client-3.json",
+    "client-3.promises",
+    "client-3.lock",
+    "client-3.training",
+]  # it trains only if it can use these
 
 
 @pytest.mark.parametrize("name", [*OWN, "session", "gate.json", "receipts.jsonl", "node.toml"])
@@ -267,6 +272,8 @@ def test_a_file_of_no_regular_kind_hangs_nothing(name, kind, tmp_path):
     device = Device(tmp_path)
     path = device.folder / name
     path.parent.mkdir(parents=True)
+    if name != "node.toml":
+        (device.folder / "node.toml").write_text(f'name = "client-3"\nstate-dir = "{device.folder}"\n')
     match kind:
         case "a pipe":
             os.mkfifo(path)

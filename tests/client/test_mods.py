@@ -62,7 +62,7 @@ def test_clipping_mods_clip_the_updates(mod, play):
     assert replies and set(bits) == {1 if mod is adaptiveclipping_mod else None}
 
 
-def test_a_function_sees_what_fedavg_would_have_sent_it_and_may_echo_it(play):
+def test_a_function_sees_what_fedavg_would_have_sent(play):
     seen = []
 
     def echo(message, context):

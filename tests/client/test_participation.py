@@ -11,6 +11,7 @@ from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile
 from aoi_fl.flower.messages import context
 from aoi_fl.protocol import Introduction, ParticipationReply, ParticipationRequest
+from aoi_fl.science.draws import number_of
 from aoi_fl.science.markov import MarkovPolicy
 from tests.fakes import Counting
 from tests.fakes import request as message_of
@@ -60,6 +61,8 @@ def test_hello_says_who_it_is(app, tmp_path):
     ask(app, context, "train", ParticipationRequest("r", 1))
     said = Introduction.read(app(message_of("query.hello", ParticipationRequest("r", 5)), context).content["aoi"])
     assert (said.num_examples, said.payment, said.last_round) == (77, None, 1)
+    named = identity(context_of(tmp_path, partition=None, name="pi-3"), "r")
+    assert (named.name, named.partition, named.number) == ("pi-3", None, number_of("pi-3"))
 
 
 @pytest.mark.parametrize("wire", protocol.WIRES)

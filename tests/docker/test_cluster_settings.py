@@ -141,29 +141,28 @@ def test_certificates_are_made_once_and_renewed_when_needed(tmp_path):
         assert (tmp_path / secret).stat().st_mode & 0o777 == 0o600
 
 
-def hold(folder, slots):
-    slots.put((client.claim(folder), os.getpid()))
+def hold(folder, told):
+    told.send(client.claim(folder))
     os.execvp("sleep", ["sleep", "60"])  # as a client becomes the SuperNode
 
 
 def test_replicas_take_the_lowest_slots_and_death_frees_one(tmp_path):
-    slots = FORK.SimpleQueue()
     with ExitStack() as stack:
 
         def replica():
-            process = FORK.Process(target=hold, args=(tmp_path, slots))
+            slot, told = FORK.Pipe(duplex=False)
+            process = FORK.Process(target=hold, args=(tmp_path, told))
             process.start()
             stack.callback(process.join)
             stack.callback(process.kill)
-            return process
+            assert slot.poll(60)
+            return slot.recv(), process
 
-        replicas = [replica() for _ in range(3)]
-        pids = dict(slots.get() for _ in replicas)
-        (victim,) = (each for each in replicas if each.pid == pids.get(1))
-        victim.kill()
-        victim.join()
-        replica()
-        assert (sorted(pids), slots.get()[0]) == ([0, 1, 2], 1)
+        slots, replicas = zip(*(replica() for _ in range(3)), strict=True)
+        assert slots == (0, 1, 2)
+        replicas[1].kill()
+        replicas[1].join()
+        assert replica()[0] == 1
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root changes its user")
@@ -468,7 +467,7 @@ def command(monkeypatch, *arguments):
     return int(str(end.value.code))
 
 
-def test_a_restarting_superlink_is_waited_for_and_its_lost_keys_are_forgotten(monkeypatch, tmp_path):
+def test_a_restarting_superlink_is_awaited_and_lost_keys_forgotten(monkeypatch, tmp_path):
     monkeypatch.setattr(arrivals, "LOOK", 0.01)
     (tmp_path / "lost.registered").touch()
     arrivals.await_superlink(ClusterNodes(there := Registry(silent=2), tmp_path), 30)

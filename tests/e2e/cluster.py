@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import time
@@ -192,6 +193,7 @@ class Cluster:
             self._reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._reader.stdout is not None
         print(run, file=self._reader.stdin, flush=True)
+        assert select.select([self._reader.stdout], [], [], 120)[0], "the page's container does not answer"
         found: dict[str, Any] = json.loads(self._reader.stdout.readline())
         return found
 

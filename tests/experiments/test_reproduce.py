@@ -92,8 +92,8 @@ def test_results_and_runs_of_another_version_are_left_alone(tmp_path, monkeypatc
     first, second = (federation.played("x", keys, Options(version=version)).name for version in (1, 2))
     assert second != first == "1d472738"  # as before there were versions
 
-    experiment = copy(find("start"))
-    Store(tmp_path, experiment.name, experiment.kept_under(Options()), "here").add({"seed": 1}, [{"v": 0.1}], 1.5)
+    experiment, quick = copy(find("start")), Options(quick=True, seeds=1)
+    Store(tmp_path, experiment.name, experiment.kept_under(quick), "here").add({"seed": 1}, [{"v": 0.1}], 1.5)
     experiment.version = 2
     with refused("--out"):
-        reproduce(experiment, Options(), tmp_path, 1)
+        reproduce(experiment, quick, tmp_path, 1)

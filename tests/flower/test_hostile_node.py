@@ -156,6 +156,16 @@ async def nothing(node, reply):
     await node.once("PushMessages", fleet_pb2.PushMessagesRequest(node=node._node))
 
 
+async def another_root(node, reply):
+    sign(reply, reply.object_id)
+    await node.push(message_to_proto(reply), tree_of(names(1, "elsewhere")[0]), {})
+
+
+async def same_children(node, reply):
+    child = names(1, "twin")[0]
+    await node.push_root(reply, deflated("Message", [child, child], b""), [tree_of(child), tree_of(child)])
+
+
 async def never_uploaded(node, reply):
     sign(reply, reply.object_id)
     await node.push(message_to_proto(reply), get_object_tree(reply), {})
@@ -183,6 +193,8 @@ FORMS = {
     "an endless error": lambda n, r: n.push_reply(in_error(r, 7, "\x1b[2J" * 10**5)),
     "two replies at once": twice,
     "no reply": nothing,
+    "another root": another_root,
+    "the same child twice": same_children,
     "in another node's name": form_of_envelope(src_node_id=2**63),
     "of another run": form_of_envelope(run_id=17),
     "never uploaded": never_uploaded,

@@ -50,7 +50,7 @@ GROUPS = [
     (
         lambda table: interval_given_age(table, TWO, ONES / 2),
         "probabilities",
-        [[], [0.5, 1.5], [0.2, 0.0]],
+        [[], [0.5, 1.5], [NAN, 1.0], [0.2, 0.0]],
     ),
     (BudgetedSelector, "budget", [NAN]),
     (BudgetedSelector, "index", [(10, "oldest")], "oldest"),

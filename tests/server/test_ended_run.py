@@ -107,14 +107,14 @@ def test_rounds_that_cannot_be_added_change_nothing(tmp_path):
     before = (folder / LEDGER).read_bytes()
     with refused("--rounds", 2):
         extend(folder, 2)
-    noted(folder, reason="its hook has ended it")
-    with refused("--rounds", 9):
-        extend(folder, 9)
     config = about_of(folder)["config"]
     private = {"privacy": "white", "compression": "none", "max-empty-rounds": 10, "evaluate-clients": 0}
-    noted(folder, config=config | private)
-    with refused("--rounds", 9):
-        extend(folder, 9)
+    timed = {"clock": "always", "until": 30.0}
+    for changed in ({"config": config | private}, {"config": config | timed}, {"reason": "its hook has ended it"}):
+        noted(folder, **changed)
+        with refused("--rounds", 9):
+            extend(folder, 9)
+        noted(folder, config=config)
     (folder / LEDGER).write_bytes(before)
     shutil.rmtree(folder / CHECKPOINTS)
     with pytest.raises(ResumeError):

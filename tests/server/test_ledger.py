@@ -64,7 +64,7 @@ def test_what_is_written_is_read(ledger, path):
     assert parts[1] == {"round": 1} | dataclasses.asdict(round_of(1).participations[0])
 
 
-def test_a_repeated_round_replaces_itself_and_a_client_has_one_row_in_it(ledger, path):
+def test_a_repeated_round_replaces_itself(ledger, path):
     """A client is named twice if its answer was refused and it was then forced to train."""
     ledger.add_round(round_of(1))
     record = round_of(1, clients=(5,))

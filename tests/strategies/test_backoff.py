@@ -97,7 +97,7 @@ def test_a_silent_trainer_is_retried_with_growing_pauses(policy, tmp_path):
     why = [p.reason for p in notes.parts if p.outcome == "late"]
     assert why[0] == "no reply by the deadline" and set(why[1:]) == {NOT_WAITED}
     assert notes.took[0] >= 1 > 0.1 > max(notes.took[1:])
-    assert {*notes.grid.rounds(EVALUATE, 2)} <= {8 + 1}  # it rests from that too, while it rests
+    assert {*notes.grid.rounds(EVALUATE, 2)} <= {8 + 1}  # a resting client does not evaluate either
 
 
 def test_a_silent_trainer_is_not_forced(tmp_path):

@@ -252,7 +252,7 @@ def check(name, what, status, err):
 
 
 def test_no_simulation_with_bad_code_ends_in_a_traceback_or_as_a_success(lay, aoi):
-    for text in [*SELECTORS, *RULES][::3]:  # of what a run refuses in the same way
+    for text in [*SELECTORS, *RULES][::3]:  # a third; the next test tries all
         name = lay(text)
         status, out, err = aoi("simulate", "--policy", name, *SHAPE)
         check(name, text, status, out + err)

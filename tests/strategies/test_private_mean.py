@@ -76,6 +76,13 @@ def test_updates_are_clipped_one_at_a_time_and_divided_by_k(tmp_path):
     assert found["steps"] == MODEL["steps"]  # whole numbers stay
 
 
+def test_one_client_moves_the_sum_by_a_clip_at_most(tmp_path):
+    app = ToyApp(lambda array, client, round_: (array + 1e9).astype(array.dtype), examples=10**6)
+    notes = run(private(1, clip=0.5), app, tmp_path)
+    moved = np.concatenate([np.ravel(values(notes.result.arrays)[k] - MODEL[k]) for k in ("w", "b")])
+    assert np.linalg.norm(moved) == pytest.approx(0.5, rel=1e-3)  # four of a clip each, by four
+
+
 BIG = record_of({"w": np.zeros(20_000, np.float32)})
 
 

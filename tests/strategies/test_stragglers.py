@@ -50,10 +50,14 @@ def model_after(rounds, rounds_late, late=SLOW):
     return found
 
 
+def dropped(rounds):
+    return [part for record in rounds for part in record.participations if part.outcome != "trained"]
+
+
 def test_an_update_three_rounds_late_has_less_weight(tmp_path):
     notes = late(tmp_path, 4, 3)
     assert [round(record.clock) for record in notes.rounds] == [20, 30, 40, 50]
-    assert notes.column("trained") == [3, 3, 3, 4] and not any(notes.of_outcome("late"))
+    assert notes.column("trained") == [3, 3, 3, 4] and not dropped(notes.rounds)
     assert notes.column("messages") == [16, 6, 6, 6]  # a busy client is sent nothing
     (part,) = [one for one in notes.rounds[3].participations if one.client == SLOW]
     assert (part.outcome, part.rounds_late, part.seconds, part.device_seconds) == ("trained", 3, 49.0, 49.0)
@@ -70,7 +74,7 @@ def slow(kind, round_, client):
 
 def test_over_a_network_it_is_fetched_when_it_is_there(tmp_path):
     notes = late(tmp_path, 3, 4, partial(ScriptedGrid, script=slow), 0.5)
-    assert notes.column("trained") == [3, 3, 4] and not any(notes.of_outcome("late"))
+    assert notes.column("trained") == [3, 3, 4] and not dropped(notes.rounds)
     (part,) = [one for one in notes.rounds[2].participations if one.client == 0]
     assert part.rounds_late == 2 and part.device_seconds is None and 0.5 < part.seconds < 60
     same_model(notes.result.arrays, model_after(3, 2, late=0))
@@ -81,4 +85,4 @@ def test_a_round_waits_for_the_first_busy_client(tmp_path):
     grid = partial(clocked, work=[24.0, 24.0, 30.0, 30.0])
     notes = late(tmp_path, 3, 2, grid)
     assert [(r.clock, r.trained, r.empty) for r in notes.rounds][:2] == [(20.0, 0, True), (25.0, 2, False)]
-    assert not any(notes.of_outcome("late")[:2])
+    assert not dropped(notes.rounds[:2])

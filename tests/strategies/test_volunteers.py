@@ -62,7 +62,7 @@ COURSES = "trained", "trained refused", "trained trained refused", "trained late
 
 @pytest.mark.parametrize("course", COURSES)
 def test_no_course_of_useless_replies_hides_a_volunteer(course):
-    """Its usable updates stay near those of its rule, 0.15 a round, whatever it sends between them and who restarts."""
+    """Its usable updates stay near those of its rule, 0.15 a round, across restarts of the server."""
     bound, law, results = VolunteerBound(), MarkovPolicy.optimal(100, 15, 10).law(), course.split()
     rounds, used = 400, 0
     for round_ in range(1, rounds + 1):
