@@ -68,7 +68,7 @@ def test_a_damaged_checkpoint_costs_one_round(copy, whole, capsys):
     """The run goes on at another place than the one where it began."""
     path = copy / CHECKPOINTS / "model-5.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
-    other = shutil.copytree(copy, copy.with_name("other"))
+    other = shutil.copytree(copy, copy.parent / "other" / copy.name)
     with closing(Ledger(other / LEDGER)) as ledger:
         assert take_up(other, ledger)[0].next_round == 5
     assert recorded(other) == 4
