@@ -37,6 +37,7 @@ def test_the_example_runs_in_its_own_app_with_the_noise_and_epsilon_of_the_plan(
     assert model == pytest.approx([1, -2], abs=0.7)
 
 
+@pytest.mark.slow
 def test_the_costs_are_those_of_the_account():
     rows = re.findall(r"^\| (amplified: )?(`.*), (white|six bands) \| ([\d. |]+) \|$", PAGE, re.MULTILINE)
     assert len(rows) == 7

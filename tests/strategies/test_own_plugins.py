@@ -258,10 +258,11 @@ def test_no_simulation_with_bad_code_ends_in_a_traceback_or_as_a_success(lay, ao
         check(name, text, status, out + err)
 
 
-def test_no_run_with_bad_code_ends_in_a_traceback_or_as_a_success(lay, tmp_path):
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_run_with_bad_code_ends_in_a_traceback_or_as_a_success(lay, tmp_path, step):
     """As ``aoi run``, which prints an error of ours as one line and ends with status 2."""
     keys = RunConfig.parse({"num-clients": 4, "clients-per-round": 2, "model-dir": str(tmp_path)}).flat()
-    for text in [*SELECTORS, *RULES, *RUN_ONLY]:
+    for text in [*SELECTORS, *RULES, *RUN_ONLY][::step]:
         name, notes = lay(text), Kept(tmp_path / "checkpoints")
         with pytest.raises(ConfigError) as error:
             play(partial(REGISTRY[name].make, keys | {"policy": name}), honest_app(), tmp_path, rounds=2, notes=notes)
