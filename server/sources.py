@@ -71,11 +71,13 @@ def named_clients(keys: Keys) -> dict[str, int]:
 
 def given_sources(config: RunConfig) -> dict[str, str]:
     """Return the digests of files that run keys name, by the ledger's keys; "" without a file."""
-    own = (("model", config.model), ("policy", config.policy))
-    digests = {f"{key}_source": source_digest(key, name, config.model_dir) if is_own(name) else "" for key, name in own}
-    digests["data_source"] = data.present_digest(config.dataset, config.data_dir)
-    digests["clock_source"] = present_digest([absolute(config.clock)])
-    return digests
+    return {
+        f"{key}_source": source_digest(key, name, config.model_dir) if is_own(name) else ""
+        for key, name in (("model", config.model), ("policy", config.policy))
+    } | {
+        "data_source": data.present_digest(config.dataset, config.data_dir),
+        "clock_source": present_digest([absolute(config.clock)]),
+    }
 
 
 def dealt_sources(folder: Path) -> dict[str, str]:

@@ -258,12 +258,8 @@ def test_a_seed_of_the_run_is_not_the_seed_of_a_private_client(tmp_path):
     assert len({1, seed("a"), seed("b")}) == 3 and seed("c", seed=77) == 77
 
 
-OWN = [
-    "r/client-3.json",
-    "client-3.promises",
-    "client-3.lock",
-    "client-3.training",
-]  # it trains only if it can use these
+# A client trains only if it can use these.
+OWN = ["r/client-3.json", "client-3.promises", "client-3.lock", "client-3.training"]
 
 
 @pytest.mark.parametrize("name", [*OWN, "session", "gate.json", "receipts.jsonl", "node.toml"])

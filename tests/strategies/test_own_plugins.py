@@ -8,7 +8,7 @@ import pytest
 from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigError
-from tests.fakes import Kept, honest_app, play
+from tests.fakes import Kept, honest_app, play, slow
 
 numbers = count()
 RAISED = (
@@ -251,14 +251,18 @@ def check(name, what, status, err):
     assert len(lines) == 1 and name in lines[0] and len(lines[0]) < 1500, f"{what}\n{err}"
 
 
-def test_no_simulation_with_bad_code_ends_in_a_traceback_or_as_a_success(lay, aoi):
-    for text in [*SELECTORS, *RULES][::3]:  # a third; the next test tries all
+A_THIRD_OR_ALL = pytest.mark.parametrize("step", [3, *slow([1])])
+
+
+@A_THIRD_OR_ALL
+def test_no_simulation_with_bad_code_ends_in_a_traceback_or_as_a_success(lay, aoi, step):
+    for text in [*SELECTORS, *RULES][::step]:
         name = lay(text)
         status, out, err = aoi("simulate", "--policy", name, *SHAPE)
         check(name, text, status, out + err)
 
 
-@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+@A_THIRD_OR_ALL
 def test_no_run_with_bad_code_ends_in_a_traceback_or_as_a_success(lay, tmp_path, step):
     """As ``aoi run``, which prints an error of ours as one line and ends with status 2."""
     keys = RunConfig.parse({"num-clients": 4, "clients-per-round": 2, "model-dir": str(tmp_path)}).flat()
